@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,18 @@ from django_mcp import MCPServer
 
 
 def write_skill(
-    root: Path, path: str, body: str = "Do it.", description: str = "Do a thing", **files: Any
+    root: Path,
+    path: str,
+    body: str = "Do it.",
+    description: str = "Do a thing",
+    files: Mapping[str, str | bytes] | None = None,
 ) -> Path:
-    """Write a skill below a folder; `**{"a/b.txt": content}` are further files."""
+    """Write a skill below a folder, with further files such as `{"a/b.txt": content}`."""
     folder = root / path
     folder.mkdir(parents=True, exist_ok=True)
     front = f"---\nname: {folder.name}\ndescription: {description}\n---\n"
     (folder / "SKILL.md").write_bytes(f"{front}\n{body}\n".encode())
-    for name, content in files.items():
+    for name, content in (files or {}).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     return folder

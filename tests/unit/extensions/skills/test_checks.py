@@ -30,7 +30,7 @@ def find_messages() -> dict[str, str]:
 
 def test_skills_in_order_are_not_reported(root: Path, make_server: MakeServer):
     write_skill(root, "acme")
-    write_skill(root, "acme/refunds", **{"notes.csv": "a\r\n"})
+    write_skill(root, "acme/refunds", files={"notes.csv": "a\r\n"})
     server = make_server(skills_permissions={"acme": "auth.view_user", "acme/refunds": ()})
     skill("reports/daily", description="Report", server=server)(lambda: "a")
 
@@ -65,7 +65,7 @@ def test_a_link_that_leaves_the_folder(root: Path, make_server: MakeServer):
 
 
 def test_too_many_files(root: Path, make_server: MakeServer):
-    write_skill(root, "refunds", **{f"{number}.md": "a" for number in range(512)})
+    write_skill(root, "refunds", files={f"{number}.md": "a" for number in range(512)})
     make_server()
 
     assert find_messages().keys() == {"E005"}
@@ -119,7 +119,7 @@ def test_two_skills_with_the_same_name(root: Path, make_server: MakeServer):
 
 
 def test_a_file_that_no_result_has_room_for(root: Path, make_server: MakeServer):
-    write_skill(root, "refunds", **{"large.txt": "a" * 3000})
+    write_skill(root, "refunds", files={"large.txt": "a" * 3000})
     make_server(max_result_bytes=2048)
 
     assert find_messages().keys() == {"W002"}

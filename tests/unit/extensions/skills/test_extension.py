@@ -73,7 +73,7 @@ def test_skills_are_listed_with_digests_of_the_bytes_that_are_read(
     root: Path, make_server: MakeServer
 ):
     logo = b"\x89PNG\xff\x00"
-    write_skill(root, "refunds", **{"a b.csv": "n\r\n1\r\n", "logo.png": logo})
+    write_skill(root, "refunds", files={"a b.csv": "n\r\n1\r\n", "logo.png": logo})
     client = MCPClient(make_server())
 
     (entry,) = client.skills()
@@ -131,7 +131,7 @@ def test_a_list_has_pages(root: Path, make_server: MakeServer):
 
 def test_a_page_ends_before_it_is_too_large(root: Path, make_server: MakeServer):
     for name in ("orders", "refunds", "stock"):
-        write_skill(root, name, **{f"{'a' * 200}{number}": "a" for number in range(400)})
+        write_skill(root, name, files={f"{'a' * 200}{number}": "a" for number in range(400)})
     client = MCPClient(make_server())
 
     assert [len(entry["resources"]) for entry in client.skills()] == [401] * 3
@@ -172,7 +172,7 @@ def test_a_made_up_cursor_is_refused(root: Path, make_server: MakeServer, cursor
     ],
 )
 def test_an_unknown_skill(root: Path, make_server: MakeServer, uri: Any):
-    write_skill(root, "refunds", **{"notes.md": "a"})
+    write_skill(root, "refunds", files={"notes.md": "a"})
 
     assert_unknown(MCPClient(make_server()), "skills/get", uri)
 
@@ -188,7 +188,7 @@ def test_an_unknown_skill(root: Path, make_server: MakeServer, uri: Any):
     ],
 )
 def test_a_file_that_no_skill_has(root: Path, make_server: MakeServer, uri: str):
-    write_skill(root, "refunds", **{"notes.md": "a"})
+    write_skill(root, "refunds", files={"notes.md": "a"})
 
     with pytest.raises(UnknownResource):
         MCPClient(make_server()).read(uri)
@@ -198,7 +198,7 @@ def test_a_file_that_no_skill_has(root: Path, make_server: MakeServer, uri: str)
 
 
 def test_each_folder_is_listed(root: Path, make_server: MakeServer):
-    write_skill(root, "acme/refunds", **{"texts/a.md": "a", "texts/eu/b.txt": "b"})
+    write_skill(root, "acme/refunds", files={"texts/a.md": "a", "texts/eu/b.txt": "b"})
     client = MCPClient(make_server())
 
     assert list_folder(client, "skill://acme") == {"skill://acme/refunds": "inode/directory"}
@@ -213,7 +213,7 @@ def test_each_folder_is_listed(root: Path, make_server: MakeServer):
 
 
 def test_a_folder_has_pages(root: Path, make_server: MakeServer):
-    write_skill(root, "refunds", **{f"{number}.md": "a" for number in range(4)})
+    write_skill(root, "refunds", files={f"{number}.md": "a" for number in range(4)})
     client = MCPClient(make_server(page_size=2))
     params: dict[str, Any] = {"uri": "skill://refunds"}
 
@@ -244,7 +244,7 @@ def test_a_skill_is_hidden_from_users_without_its_permission(
     root: Path, make_server: MakeServer, user: User
 ):
     write_skill(root, "refunds")
-    write_skill(root, "reports/daily", **{"notes.md": "SECRET"})
+    write_skill(root, "reports/daily", files={"notes.md": "SECRET"})
     server = make_server(skills_permissions={"reports": "auth.view_user"})
     daily, notes = "skill://reports/daily/SKILL.md", "skill://reports/daily/notes.md"
     client = MCPClient(server, user=user)
@@ -309,8 +309,8 @@ def test_the_permission_of_the_server_is_for_the_others(root: Path, make_server:
 def test_a_hidden_skill_inside_of_another_is_as_if_it_were_not_there(
     root: Path, make_server: MakeServer
 ):
-    write_skill(root, "acme", **{"notes.md": "a"})
-    write_skill(root, "acme/refunds", **{"secret.md": "SECRET"})
+    write_skill(root, "acme", files={"notes.md": "a"})
+    write_skill(root, "acme/refunds", files={"secret.md": "SECRET"})
     open_server = make_server("open")
     server = make_server(skills_permissions={"acme/refunds": lambda user: False})
     client = MCPClient(server, user=AnonymousUser())
@@ -352,7 +352,7 @@ def test_answers_are_not_those_of_others(root: Path, make_server: MakeServer, us
 def test_clients_of_older_revisions_see_resources_and_are_told(
     root: Path, make_server: MakeServer, revision: str
 ):
-    write_skill(root, "refunds", **{"notes.md": "a"})
+    write_skill(root, "refunds", files={"notes.md": "a"})
     client = MCPClient(make_server(instructions="Be kind."), revision=revision)
 
     instructions = client.discover()["instructions"]
@@ -474,7 +474,7 @@ def test_a_generated_skill_that_no_host_would_load(
 
 
 def test_a_generated_skill_inside_of_a_folder_makes_it_dynamic(root: Path, make_server: MakeServer):
-    write_skill(root, "reports", **{"notes.md": "a"})
+    write_skill(root, "reports", files={"notes.md": "a"})
     server = make_server()
     skill("reports/daily", description="Report", server=server)(lambda: "a")
 
@@ -490,7 +490,7 @@ def test_a_generated_skill_inside_of_a_folder_makes_it_dynamic(root: Path, make_
 
 
 def test_a_process_serves_what_it_has_read(root: Path, make_server: MakeServer):
-    folder = write_skill(root, "refunds", **{"notes.md": "old"})
+    folder = write_skill(root, "refunds", files={"notes.md": "old"})
     client = MCPClient(make_server())
     before = client.skills()
 
@@ -504,7 +504,7 @@ def test_a_process_serves_what_it_has_read(root: Path, make_server: MakeServer):
 
 def test_hosts_recover_while_two_releases_are_served(root: Path, make_server: MakeServer):
     """A host lists at one release and reads at the other, as during a rolling deployment."""
-    folder = write_skill(root, "refunds", body="Old.", **{"notes.md": "old"})
+    folder = write_skill(root, "refunds", body="Old.", files={"notes.md": "old"})
     old = MCPClient(make_server("old"))
     held = {file["uri"]: file for file in get(old, REFUNDS)["resources"]}
     write_skill(root, "refunds", body="New.")
@@ -558,7 +558,7 @@ def test_a_skill_with_a_problem_is_left_out_and_logged(
 
 def test_a_disabled_skill_is_unknown_with_its_files(root: Path, make_server: MakeServer):
     write_skill(root, "orders")
-    write_skill(root, "refunds", **{"notes.md": "a"})
+    write_skill(root, "refunds", files={"notes.md": "a"})
     server = make_server()
     client = MCPClient(server)
     assert len(client.skills()) == 2

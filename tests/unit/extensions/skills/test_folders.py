@@ -28,7 +28,7 @@ def problem_of(root: Path) -> Problem:
 
 
 def test_a_skill_is_read_with_its_files_and_their_digests(root: Path):
-    write_skill(root, "acme/refunds", **{"scripts/run.py": "print()\n", "logo.png": b"\x89PNG\xff"})
+    write_skill(root, "acme/refunds", files={"scripts/run.py": "print()\n", "logo.png": b"\x89PNG\xff"})
 
     found = read_skills(root)
 
@@ -49,8 +49,8 @@ def test_a_skill_is_read_with_its_files_and_their_digests(root: Path):
 
 
 def test_a_skill_inside_of_another_has_its_own_files(root: Path):
-    write_skill(root, "acme", **{"notes.md": "a"})
-    write_skill(root, "acme/deep/refunds", **{"more/notes.md": "b"})
+    write_skill(root, "acme", files={"notes.md": "a"})
+    write_skill(root, "acme/deep/refunds", files={"more/notes.md": "b"})
 
     outer, inner = read_skills(root).skills
 
@@ -60,7 +60,7 @@ def test_a_skill_inside_of_another_has_its_own_files(root: Path):
 
 def test_hidden_files_and_caches_are_not_served(root: Path):
     hidden = {".env": "SECRET", ".git/config": "url", "__pycache__/a.pyc": b"\0"}
-    write_skill(root, "refunds", **hidden)
+    write_skill(root, "refunds", files=hidden)
     write_skill(root, ".drafts/later")
 
     (skill,) = read_skills(root).skills
@@ -150,7 +150,7 @@ def test_a_link_that_leaves_the_folder(root: Path, tmp_path: Path):
 @pytest.mark.parametrize("target", ["../../secret", ".env", ".git/config"])
 def test_a_link_to_what_is_never_served(root: Path, tmp_path: Path, target: str):
     (tmp_path / "secret").write_text("SECRET")
-    folder = write_skill(root, "refunds", **{".env": "SECRET", ".git/config": "SECRET"})
+    folder = write_skill(root, "refunds", files={".env": "SECRET", ".git/config": "SECRET"})
     (folder / "notes.md").symlink_to(target)
 
     assert problem_of(root).kind == "link"
@@ -172,7 +172,7 @@ def test_a_folder_of_a_skill_that_is_a_link(root: Path, tmp_path: Path):
 
 
 def test_a_link_inside_of_the_folder_is_served(root: Path):
-    folder = write_skill(root, "refunds", **{"a.md": "one"})
+    folder = write_skill(root, "refunds", files={"a.md": "one"})
     (folder / "b.md").symlink_to("a.md")
 
     (skill,) = read_skills(root).skills
@@ -227,13 +227,13 @@ def test_a_sparse_file_is_not_read(root: Path):
 
 def test_files_that_are_too_large_together(root: Path):
     half = b"a" * (MAX_BYTES // 2)
-    write_skill(root, "refunds", a=half, b=half)
+    write_skill(root, "refunds", files={"a": half, "b": half})
 
     assert problem_of(root).kind == "limit"
 
 
 def test_as_many_files_as_hosts_load(root: Path):
-    write_skill(root, "refunds", **{f"{number}.md": "a" for number in range(MAX_FILES - 1)})
+    write_skill(root, "refunds", files={f"{number}.md": "a" for number in range(MAX_FILES - 1)})
 
     (skill,) = read_skills(root).skills
 
@@ -241,7 +241,7 @@ def test_as_many_files_as_hosts_load(root: Path):
 
 
 def test_one_file_more(root: Path):
-    write_skill(root, "refunds", **{f"{number}.md": "a" for number in range(MAX_FILES)})
+    write_skill(root, "refunds", files={f"{number}.md": "a" for number in range(MAX_FILES)})
 
     assert "more than 512 files" in problem_of(root).text
 
@@ -249,7 +249,7 @@ def test_one_file_more(root: Path):
 def test_files_of_a_skill_inside_count_for_the_outer_one(root: Path):
     write_skill(root, "acme")
     inner = {f"{number}.md": "a" for number in range(MAX_FILES - 1)}
-    write_skill(root, "acme/refunds", **inner)
+    write_skill(root, "acme/refunds", files=inner)
 
     found = read_skills(root)
 
@@ -271,7 +271,7 @@ def test_names_that_are_not_utf_8(root: Path):
 
 
 def test_a_name_with_a_line_break(root: Path):
-    write_skill(root, "refunds", **{"a\nb": "a"})
+    write_skill(root, "refunds", files={"a\nb": "a"})
 
     assert problem_of(root).kind == "name"
 
