@@ -3,7 +3,7 @@
 import csv
 import io
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -35,6 +35,7 @@ from django_mcp import (
     resource,
     tool,
 )
+from django_mcp.extensions.apps import App, Card, Chart, Table
 from example_project.shop import sales
 from example_project.shop.forms import GiftWrapForm
 from example_project.shop.models import Category, Order, Product
@@ -115,6 +116,7 @@ class LineIn(TypedDict):
 @tool(
     title=gettext_lazy("Find products"),
     read_only=True,
+    app=Table(),
     icons=[Icon("https://example.com/icons/search.png", mime_type="image/png", sizes=("48x48",))],
 )
 def find_products(
@@ -139,7 +141,15 @@ def find_products(
     return [ProductOut.of(product) for product in products[:limit]]
 
 
-@tool(title=gettext_lazy("Find orders"), read_only=True)
+@tool(
+    title=gettext_lazy("Find orders"),
+    read_only=True,
+    app=Table(
+        columns=["number", "customer", "status", "total", "placed_at"],
+        key="number",
+        actions=["get_order", "open_write_card"],
+    ),
+)
 def find_orders(
     ctx: Context,
     query: str = "",
@@ -159,6 +169,17 @@ def find_orders(
         orders = orders.filter(status=status)
     ctx.debug({"query": query, "found": orders.count()})
     return [OrderOut.of(order) for order in orders[:limit]]
+
+
+@tool(
+    title=gettext_lazy("Show an order"),
+    read_only=True,
+    app=Card(key="number", actions=["open_write_card"]),
+)
+def get_order(ctx: Context, number: Number) -> OrderOut:
+    """Show an order that the user may see, with what was ordered."""
+    orders = Order.objects.visible_to(ctx.user, number).with_lines()
+    return OrderOut.of(orders.get(number=number))
 
 
 # These rely on a transaction: a later line may be out of stock.
@@ -237,6 +258,20 @@ def gift_wrap(ctx: Context, number: Number) -> str:
     return _("Order %(number)s is wrapped. %(note)s") % {"number": number, "note": order.note}
 
 
+def find_order(ctx: Context, number: str) -> Order:
+    return Order.objects.changeable_by(ctx.user, number).get(number=number)
+
+
+@tool(
+    title=gettext_lazy("Write a card"),
+    destructive=False,
+    app=App(form=GiftWrapForm, initial=find_order),
+)
+def write_card(ctx: Context, number: Number, form: GiftWrapForm) -> OrderOut:
+    """Wrap an order as a present, with a card. The user can fill in a form."""
+    return OrderOut.of(form.save())
+
+
 @tool(title=gettext_lazy("Redeem a voucher"), destructive=False, scopes=ORDERING)
 def redeem_voucher(ctx: Context, number: Number) -> str:
     """Redeem a voucher for an order. The user enters its code on a page of the shop, never here."""
@@ -306,6 +341,38 @@ def change_price(sku: Sku, euros: Annotated[Decimal, Field(gt=0, le=10_000)]) ->
     product.price = euros
     product.save(update_fields=["price"])
     return ProductOut.of(product)
+
+
+@tool(
+    title=gettext_lazy("Take out of the shop"),
+    permission="shop.change_product",
+    destructive=True,
+    confirm="app",
+)
+def discontinue_product(sku: Sku) -> ProductOut:
+    """Sell nothing of a product any more. The user confirms it first."""
+    product = Product.objects.get(sku=sku)
+    product.stock = 0
+    product.save(update_fields=["stock"])
+    sales.stock_changed.send(Product, sku=sku)
+    return ProductOut.of(product)
+
+
+class MonthOut(TypedDict):
+    month: date
+    orders: int
+    revenue: Decimal
+
+
+@tool(
+    title=gettext_lazy("Sales by month"),
+    permission="shop.view_order",
+    read_only=True,
+    app=Chart(x="month", y="revenue"),
+)
+def sales_by_month() -> list[MonthOut]:
+    """Add up the orders of each month, without those that were cancelled."""
+    return sales.by_month()
 
 
 @tool(permission=["shop.view_order", "shop.change_order"], destructive=False, throttle="60/m")

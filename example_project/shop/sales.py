@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import Count, DateField, F, Sum
+from django.db.models.functions import TruncMonth
 from django.dispatch import Signal
 from django.utils import timezone
 
-from example_project.shop.models import Order, Product
+from example_project.shop.models import Order, OrderLine, Product
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
@@ -82,6 +83,19 @@ def price_today(order: Order) -> Decimal:
     """Return what the goods of an order would cost now."""
     lines = order.lines.select_related("product")
     return sum((line.quantity * line.product.price for line in lines), Decimal())
+
+
+def by_month() -> list[Any]:
+    """Return the orders of each month and what was paid for them, the earliest first."""
+    lines = OrderLine.objects.exclude(order__status=Order.Status.CANCELLED)
+    months = lines.annotate(month=TruncMonth("order__placed_at", output_field=DateField()))
+    return list(
+        months.values("month")
+        .annotate(
+            orders=Count("order", distinct=True), revenue=Sum(F("quantity") * F("unit_price"))
+        )
+        .order_by("month")
+    )
 
 
 VOUCHERS = {"WELCOME-5": 5, "SORRY-20": 20}

@@ -178,7 +178,7 @@ class _PageParser(HTMLParser):
                 self._examined.called.add(given[attribute])
         if ("action" in given and tag == "form") or "formaction" in given:
             refused.append("it has <form action>, which hosts do not send: use data-mcp-call")
-        handlers = [name for name in given if name.startswith("on")]
+        handlers = [name for name, value in given.items() if name.startswith("on") and value]
         if handlers:
             refused.append(
                 f"<{tag} {handlers[0]}> is a handler in the markup: use addEventListener in a script"
