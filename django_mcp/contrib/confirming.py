@@ -18,24 +18,10 @@ from django_mcp.protocol.json import JSONObject, encode_sorted
 from django_mcp.protocol.sanitize import clean
 from django_mcp.server.asking.confirming import (
     CONFIRMATION,
-    CONFIRMATION_SCHEMA,
     sign_confirmation,
     take_confirmation,
-    without_confirmation,
 )
 from django_mcp.server.exchange.call import ToConfirm
-
-__all__ = [
-    "Agreement",
-    "CONFIRMATION",
-    "CONFIRMATION_SCHEMA",
-    "Count",
-    "Deletion",
-    "RESULT_SCHEMA",
-    "quote",
-    "read_state",
-    "without_confirmation",
-]
 
 MAX_TEXT_CHARS = 100
 """Of the text of an object, in a question."""

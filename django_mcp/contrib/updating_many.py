@@ -14,8 +14,6 @@ from django.utils.translation import gettext as _
 from django_mcp import ArgumentErrors, ToolError
 from django_mcp.context import Context
 from django_mcp.contrib.confirming import (
-    CONFIRMATION,
-    CONFIRMATION_SCHEMA,
     Agreement,
     quote,
     read_state,
@@ -27,6 +25,7 @@ from django_mcp.protocol.sanitize import clean
 from django_mcp.registry.access import Forbidden
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import Problem
+from django_mcp.server.asking.confirming import CONFIRMATION, CONFIRMATION_SCHEMA
 
 UPDATE_MANY = "update_many"
 """What the tool does, as options name it."""

@@ -15,7 +15,6 @@ from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors, ToolError
 from django_mcp.context import Context
-from django_mcp.contrib.confirming import CONFIRMATION, CONFIRMATION_SCHEMA
 from django_mcp.contrib.generated import object_schema
 from django_mcp.contrib.modeladmin.access import DELETE, AdminAccess, get_actions
 from django_mcp.contrib.modeladmin.deleting import DELETED_SCHEMA, AdminDeleting
@@ -27,6 +26,7 @@ from django_mcp.contrib.modeladmin.requests import (
 )
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.problems import Problem
+from django_mcp.server.asking.confirming import CONFIRMATION, CONFIRMATION_SCHEMA
 
 IDS = "ids"
 

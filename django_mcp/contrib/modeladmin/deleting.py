@@ -15,8 +15,6 @@ from django.utils.translation import gettext as _
 from django_mcp import ToolError
 from django_mcp.context import Context
 from django_mcp.contrib.confirming import (
-    CONFIRMATION,
-    CONFIRMATION_SCHEMA,
     RESULT_SCHEMA,
     Count,
     Deletion,
@@ -31,6 +29,7 @@ from django_mcp.contrib.models.writing import log_without_text
 from django_mcp.contrib.values import text_of
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
+from django_mcp.server.asking.confirming import CONFIRMATION, CONFIRMATION_SCHEMA
 
 DELETED_SCHEMA: JSONObject = {
     **RESULT_SCHEMA,

@@ -16,8 +16,6 @@ from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
 from django_mcp.contrib.confirming import (
-    CONFIRMATION,
-    CONFIRMATION_SCHEMA,
     Agreement,
     quote,
     read_state,
@@ -26,6 +24,7 @@ from django_mcp.contrib.values import text_of
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.sanitize import mark_invisible
 from django_mcp.registry.problems import Problem
+from django_mcp.server.asking.confirming import CONFIRMATION, CONFIRMATION_SCHEMA
 
 _FLAGS = frozenset({"is_superuser", "is_staff"})
 

@@ -15,7 +15,6 @@ from django.contrib.auth.admin import UserAdmin
 from django.core.exceptions import ObjectDoesNotExist
 
 from django_mcp.contrib.compact_tools import add_compact
-from django_mcp.contrib.confirming import CONFIRMATION
 from django_mcp.contrib.credentials import find_credential_word
 from django_mcp.contrib.finders import note_finder
 from django_mcp.contrib.generated import (
@@ -76,6 +75,7 @@ from django_mcp.registry.access import read_verdict
 from django_mcp.registry.entries import Family, ToolEntry
 from django_mcp.registry.problems import RegistrationError, name_as
 from django_mcp.registry.signatures import is_async_callable
+from django_mcp.server.asking.confirming import CONFIRMATION
 from django_mcp.servers import MCPServer
 
 _VIEWS = (

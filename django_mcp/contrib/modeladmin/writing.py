@@ -15,11 +15,6 @@ from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors, ToolError
 from django_mcp.context import Context
-from django_mcp.contrib.confirming import (
-    CONFIRMATION,
-    CONFIRMATION_SCHEMA,
-    without_confirmation,
-)
 from django_mcp.contrib.generated import object_schema
 from django_mcp.contrib.model_forms import (
     FormProblem,
@@ -77,6 +72,11 @@ from django_mcp.contrib.values import text_of
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.problems import Problem
+from django_mcp.server.asking.confirming import (
+    CONFIRMATION,
+    CONFIRMATION_SCHEMA,
+    without_confirmation,
+)
 
 
 class AdminWriting:

@@ -12,7 +12,6 @@ from django.db import models
 from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors, ToolError
-from django_mcp.contrib.confirming import CONFIRMATION, CONFIRMATION_SCHEMA
 from django_mcp.contrib.generated import object_schema
 from django_mcp.contrib.model_forms import FormProblem, Tell, by_keys_alone, form_schema
 from django_mcp.contrib.models.schema import describe_field
@@ -20,6 +19,7 @@ from django_mcp.contrib.models.shown import Shown
 from django_mcp.contrib.values import to_python
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.problems import Problem
+from django_mcp.server.asking.confirming import CONFIRMATION, CONFIRMATION_SCHEMA
 
 HINTS: dict[str, dict[str, bool]] = {
     "create": {"destructive": False},

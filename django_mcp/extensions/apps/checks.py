@@ -28,7 +28,8 @@ def check_apps() -> Iterator[CheckMessage]:
         for tool, shown in _find_shown(server):
             if shown.app is None:
                 continue
-            if shown.app.template is not None and tool.output_schema is None:
+            is_filled = tool.output_schema is not None or shown.confirm is not None
+            if shown.app.template is not None and not is_filled:
                 yield checks.Warning(
                     f"{tool.source} has a page, and no structured output for it.",
                     hint="Annotate what it returns, such as -> SalesData, or give it returns=.",
@@ -37,6 +38,13 @@ def check_apps() -> Iterator[CheckMessage]:
             if shown.app not in seen:
                 seen.add(shown.app)
                 yield from _check_templates(tool, shown.app)
+            if shown.confirm is not None and not examine(_read(shown.app)).has_place:
+                yield checks.Warning(
+                    f"{tool.source} has confirm=, and its page has no place for the question.",
+                    hint="Write <div data-mcp-result></div> into the page, or leave the template out for the page "
+                    "of this package.",
+                    id="django_mcp.apps.W009",
+                )
 
 
 @check()

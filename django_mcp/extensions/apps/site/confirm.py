@@ -9,12 +9,12 @@ from django.utils.translation import gettext as _
 
 from django_mcp import ToolError
 from django_mcp.context import Context
-from django_mcp.contrib.confirming import CONFIRMATION, Agreement, read_state
+from django_mcp.contrib.confirming import Agreement, read_state
 from django_mcp.extensions.apps.core.confirm import Confirmed
 from django_mcp.extensions.apps.site.terms import find_terms
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.registry.access import ObjectCheck
-from django_mcp.server.asking.confirming import without_confirmation
+from django_mcp.server.asking.confirming import CONFIRMATION, without_confirmation
 
 MAX_SHOWN_CHARS = 4_000
 """Of a question with its arguments. Nobody can agree to what is cut."""

@@ -70,6 +70,7 @@ class Examined:
         called: the tools that its elements call.
         quoted: the texts in quotation marks of its own scripts, which may be names of tools.
         ids: how many elements have each id.
+        has_place: whether an element takes the part that the server renders.
     """
 
     loaded: list[str] = field(default_factory=list)
@@ -78,6 +79,7 @@ class Examined:
     called: set[str] = field(default_factory=set)
     quoted: set[str] = field(default_factory=set)
     ids: Counter[str] = field(default_factory=Counter)
+    has_place: bool = False
 
 
 def examine(page: str, origins: Sequence[str] = (), *, is_part: bool = False) -> Examined:
@@ -155,6 +157,7 @@ class _PageParser(HTMLParser):
             self._labelled.add(given["for"])
         if given.get("id"):
             self._examined.ids[given["id"]] += 1
+        self._examined.has_place |= "data-mcp-result" in given
         self._note_loading(tag, given)
         self._note_acts(tag, given)
         if tag == "img" and "alt" not in given:

@@ -41,7 +41,7 @@ def _name(name: str, schema: Any) -> str:
 
 def _tell(value: Any, clean: Callable[[str], str]) -> str:
     if value is None or value in ("", [], {}):
-        return "\N{EN DASH}"
+        return "\u2013"
     if isinstance(value, bool):
         return _("yes") if value else _("no")
     if isinstance(value, list) and not any(isinstance(each, list | dict) for each in value):

@@ -211,3 +211,18 @@ def test_images_inside_of_a_page_are_not_reported(server: MCPServer, templates: 
     server.register_tool(tell, app="shop/sales.html", read_only=True)
 
     assert find_messages() == {}
+
+
+def test_a_page_without_a_place_for_the_question(server: MCPServer, templates: Path):
+    (templates / "bare.html").write_text(
+        '{% load mcp_apps %}{% mcp_app title="Bare" %}<h1>Bare</h1>{% endmcp_app %}'
+    )
+    server.register_tool(say, app="shop/bare.html", confirm="app")
+
+    assert "no place for the question" in find_messages()["django_mcp.apps.W009"]
+
+
+def test_a_tool_that_asks_on_the_ready_made_page_is_not_reported(server: MCPServer):
+    server.register_tool(say, confirm="app")
+
+    assert find_messages() == {}

@@ -98,7 +98,10 @@ def test_a_host_shows_what_will_be_done_and_the_button_does_it(shop: Any, revisi
         assert part in html
     done = client.confirm(asked)
     assert (done.text, ran) == ("Order A-1 was cancelled.", ["A-1"])
-    assert '<p class="mcp-text">Order A-1 was cancelled.</p>' in done.meta["django_mcp/html"]
+    assert (
+        '<p class="mcp-text" dir="auto">Order A-1 was cancelled.</p>'
+        in done.meta["django_mcp/html"]
+    )
 
 
 @pytest.mark.parametrize("revision", WITH_APPS)
@@ -329,7 +332,7 @@ def test_a_value_counts_for_the_state_that_the_site_names(ann: User):
 
     client = MCPClient(server, capabilities=HOST)
     asked = ask(client, number=str(shelf.pk))
-    assert '<p class="mcp-text">old?</p>' in asked.meta["django_mcp/html"]
+    assert '<p class="mcp-text" dir="auto">old?</p>' in asked.meta["django_mcp/html"]
     Shelf.objects.update(name="new")
 
     assert client.confirm(asked).text.startswith(REFUSED)
@@ -398,7 +401,9 @@ def test_a_question_may_be_a_text(shop: Any):
     asked = ask(client)
 
     assert asked.text.splitlines()[1] == "This cannot be undone."
-    assert '<p class="mcp-text">This cannot be undone.</p>' in asked.meta["django_mcp/html"]
+    assert (
+        '<p class="mcp-text" dir="auto">This cannot be undone.</p>' in asked.meta["django_mcp/html"]
+    )
 
 
 # -- permissions and checks decide before, at both calls
