@@ -38,7 +38,7 @@ def check_apps() -> Iterator[CheckMessage]:
             if shown.app not in seen:
                 seen.add(shown.app)
                 yield from _check_templates(tool, shown.app)
-            if shown.confirm is not None and not examine(_read(shown.app)).has_place:
+            if shown.confirm is not None and not _has_place(shown.app):
                 yield checks.Warning(
                     f"{tool.source} has confirm=, and its page has no place for the question.",
                     hint="Write <div data-mcp-result></div> into the page, or leave the template out for the page "
@@ -140,6 +140,12 @@ def _check_content(what: str, examined: Examined) -> Iterator[CheckMessage]:
         )
     for problem in dict.fromkeys(examined.problems):
         yield checks.Warning(f"{what} has a fault: {problem}.", id="django_mcp.apps.W003")
+
+
+def _has_place(app: App) -> bool:
+    """Return whether the page of an app has a place for the part that the server renders."""
+    sources = read_sources(app.template or "")
+    return any(examine(source, is_part=True).has_place for source in sources)
 
 
 def _origins_of(app: App) -> tuple[str, ...]:

@@ -40,7 +40,8 @@ class OrderForm(forms.Form):
     )
     tags = forms.MultipleChoiceField(choices=[("x", "X"), ("y", "Y"), ("z", "Z")], required=False)
     is_gift = forms.BooleanField(required=False)
-    data = forms.JSONField(required=False)
+    # A field may be called as an attribute of forms.
+    data = forms.JSONField(required=False)  # type: ignore[assignment]
     basket = forms.CharField(widget=forms.HiddenInput, initial="b-1", required=False)
 
     def clean_basket(self) -> Any:

@@ -101,7 +101,7 @@ def test_the_shop_lists_its_registered_entries(visitor: WireClient):
         "get_product_photo",
         "quote_shipping",
     }
-    assert resources == {"shop://terms", "shop://categories"}
+    assert resources == {"shop://terms", "shop://categories", "skill://refund-order/SKILL.md"}
     assert [found["uriTemplate"] for found in templates] == [
         "product://{sku}/stock",
         "product://{sku}/photo",

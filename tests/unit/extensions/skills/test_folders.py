@@ -28,7 +28,9 @@ def problem_of(root: Path) -> Problem:
 
 
 def test_a_skill_is_read_with_its_files_and_their_digests(root: Path):
-    write_skill(root, "acme/refunds", files={"scripts/run.py": "print()\n", "logo.png": b"\x89PNG\xff"})
+    write_skill(
+        root, "acme/refunds", files={"scripts/run.py": "print()\n", "logo.png": b"\x89PNG\xff"}
+    )
 
     found = read_skills(root)
 
@@ -59,7 +61,11 @@ def test_a_skill_inside_of_another_has_its_own_files(root: Path):
 
 
 def test_hidden_files_and_caches_are_not_served(root: Path):
-    hidden = {".env": "SECRET", ".git/config": "url", "__pycache__/a.pyc": b"\0"}
+    hidden: dict[str, str | bytes] = {
+        ".env": "SECRET",
+        ".git/config": "url",
+        "__pycache__/a.pyc": b"\0",
+    }
     write_skill(root, "refunds", files=hidden)
     write_skill(root, ".drafts/later")
 
