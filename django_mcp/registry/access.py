@@ -121,7 +121,7 @@ def find_fault(rule: object) -> str | None:
     return None
 
 
-def read_verdict(verdict: object) -> bool:
+def read_verdict(verdict: Any) -> bool:
     """Return whether a permission function or a check allows something, by what it returned.
 
     Raises:
