@@ -16,9 +16,10 @@ from django_mcp.checks.asked import find_asked
 from django_mcp.checks.declared import check
 from django_mcp.conf import settings
 from django_mcp.endpoints.mounts import find_mounts
-from django_mcp.endpoints.usable_entries import find_key_readers
+from django_mcp.endpoints.usable_entries import find_key_readers, find_unguarded
 from django_mcp.endpoints.well_known import find_undescribed, find_unnamed, find_unreachable
 from django_mcp.registry.problems import LIKENESS, describe_source, find_near
+from django_mcp.registry.entries import ToolEntry
 from django_mcp.servers import MCPServer, all_servers
 
 _PRIVATE = re.compile(
@@ -84,14 +85,7 @@ def _mounted_servers() -> list[MCPServer]:
 
 
 def _open_tools(server: MCPServer) -> Iterator[CheckMessage]:
-    needs = server.engine.derived.requirements
-    tools = [
-        tool.name
-        for tool in server.registry.tools.values()
-        if not tool.annotations["readOnlyHint"]
-        and tool not in needs.rules
-        and tool not in needs.scopes
-    ]
+    tools = [tool.name for tool in _find_open_tools(server) if not tool.annotations["readOnlyHint"]]
     if tools:
         yield checks.Warning(
             f"The MCP server {server.name!r} is public, so everybody may use its tools that "
@@ -100,6 +94,26 @@ def _open_tools(server: MCPServer) -> Iterator[CheckMessage]:
             "set authenticators instead of PUBLIC.",
             id="django_mcp.W006",
         )
+
+
+def _find_open_tools(server: MCPServer) -> list[ToolEntry]:
+    return [entry for entry in find_unguarded(server) if isinstance(entry, ToolEntry)]
+
+
+@check(Tags.security, deploy=True, id="django_mcp.I013")
+def check_open_tools() -> Iterator[CheckMessage]:
+    """I013: a server is public beside its authenticators, and callers who do not sign in may use tools."""
+    for server in _mounted_servers():
+        authentication = server.engine.authentication
+        is_open = authentication is not None and authentication.is_public
+        names = [tool.name for tool in _find_open_tools(server)] if is_open else []
+        if names:
+            yield Info(
+                f"The MCP server {server.name!r} has authenticators and is public: without signing in, everybody "
+                f"may use {len(names)} of its tools: {_list_some(names)}.",
+                hint="Give a permission to tools that return what is not for everybody, such as "
+                "permission=lambda user: user.is_authenticated, or take PUBLIC out.",
+            )
 
 
 @check(Tags.security, id="django_mcp.W008")

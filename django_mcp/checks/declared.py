@@ -18,6 +18,7 @@ declared: dict[tuple[tuple[str, ...], bool], list[Check]] = {
     ((), False): [],
     ((Tags.security,), False): [],
     ((), True): [],
+    ((Tags.security,), True): [],
     ((DIRECTORIES_TAG,), False): [],
 }
 """The checks, by their tags and whether they are for deployment alone."""

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from itertools import chain
-from textwrap import dedent
 from types import CellType
 from typing import Any, get_args, get_origin
 
@@ -21,6 +20,7 @@ from django.utils import timezone
 from msgspec import Struct
 
 from django_mcp.checks.declared import check
+from django_mcp.checks.discarded import find_discarded, read_function
 from django_mcp.conf import settings
 from django_mcp.protocol.json import to_pointer
 from django_mcp.protocol.subschemas import KEYWORDS, walk
@@ -115,6 +115,17 @@ def _find_silent_rules(server: MCPServer) -> dict[Any, tuple[Any, list[str]]]:
 def _admits_nothing(annotation: Any) -> bool:
     plain = hints.strip(annotation)
     return plain in (None, type(None), Any, EMPTY) or hints.is_nullable(plain)
+
+
+@check(id="django_mcp.W038")
+def check_discarded() -> Iterator[CheckMessage]:
+    """W038: a function calls a coroutine function without `await`, or discards the queryset that it made."""
+    for server in all_servers():
+        registry = server.registry
+        for owner in (*registry.entries(), *registry.completers.values()):
+            handler = getattr(owner, "handler", owner)
+            for each in find_discarded(handler.origin):
+                yield checks.Warning(f"{handler.source} {each.problem}.", hint=each.hint)
 
 
 @check(id="django_mcp.W027")
@@ -251,14 +262,10 @@ def _find_annotations(function: Any) -> Mapping[str, ast.expr]:
     """Return the annotations of a function as they are written, by parameter; none if its text is not there."""
     if not inspect.isfunction(function) or not function.__annotations__:
         return {}
-    try:
-        tree = ast.parse(dedent(inspect.getsource(function)))
-    except (OSError, SyntaxError, TypeError):  # as of a lambda in the middle of an expression
+    read = read_function(function)
+    if read is None:
         return {}
-    found = tree.body[0]
-    if not isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef):
-        return {}
-    given = found.args
+    given = read[0].args
     every = (*given.posonlyargs, *given.args, *given.kwonlyargs)
     return {each.arg: each.annotation for each in every if each.annotation is not None}
 

@@ -441,7 +441,7 @@ def _save(server: MCPServer) -> Callable[[], object]:
     return lambda: _reports.__setitem__(server, before)
 
 
-_LEVELS = {"E": checks.Error, "W": checks.Warning, "I": checks.Info}
+_LEVELS = {"E": checks.Error, "W": checks.Warning, "I": checks.Info, "M": checks.Warning}
 
 
 def report(server: MCPServer, message: str, hint: str, id: str) -> None:
@@ -451,7 +451,7 @@ def report(server: MCPServer, message: str, hint: str, id: str) -> None:
         server: without the tool.
         message: what is missing, and why.
         hint: what to do.
-        id: of the check; the letter of its number says how severe it is.
+        id: of the check; the letter of its number says how severe it is, where M is a warning.
     """
     report_later(server, lambda: (message, hint, id))
 

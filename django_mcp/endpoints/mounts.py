@@ -9,12 +9,14 @@ import inspect
 import logging
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
 from django.conf import settings as site_settings
+from django.core.exceptions import ImproperlyConfigured
 from django.urls import Resolver404, ResolverMatch, URLResolver, get_resolver, register_converter
 from django.urls.converters import StringConverter
 from django.urls.resolvers import LocalePrefixPattern, RoutePattern
@@ -227,9 +229,21 @@ def announce() -> None:
         text = (
             f"MCP server {server.name!r} at {mount.path}: tools {len(registry.tools)}, "
             f"resources {len(registry.resources)}, resource templates {len(registry.templates)}, "
-            f"prompts {len(registry.prompts)}"
+            f"prompts {len(registry.prompts)}{_tell_open(server)}"
         )
         if is_printed:
             print(text, file=sys.stderr, flush=True)  # noqa: T201 - as runserver prints its own address
         else:
             logger.info("%s", text)
+
+
+def _tell_open(server: BaseServer) -> str:
+    """Return what to add for a public server that also has authenticators, whose callers need not sign in."""
+    from django_mcp.endpoints.usable_entries import find_unguarded
+
+    with suppress(ImproperlyConfigured):  # each request and a check report it
+        authentication = server.engine.authentication
+        if authentication is not None and authentication.is_public:
+            count = len(find_unguarded(server))
+            return f"; everybody may use {count} of them without signing in" if count else ""
+    return ""

@@ -11,6 +11,7 @@ from django_mcp.auth.scopes import are_covered, named_scopes
 from django_mcp.conf import settings
 from django_mcp.registry.entries import TEMPLATES, Entry, TemplateEntry, ToolEntry
 from django_mcp.server.exchange.visibility import Allowed, VisibleEntries
+from django_mcp.server.server import BaseServer
 from django_mcp.servers import MCPServer
 
 if TYPE_CHECKING:
@@ -27,6 +28,16 @@ def find_key_readers(server: MCPServer) -> list[APIKeyAuthenticator]:
         authenticator
         for authenticator in (() if authentication is None else authentication.authenticators)
         if isinstance(authenticator, APIKeyAuthenticator)
+    ]
+
+
+def find_unguarded(server: BaseServer) -> list[Entry]:
+    """Return the entries that need neither permissions nor scopes: all callers of a public server may use them."""
+    needs = server.engine.derived.requirements
+    return [
+        entry
+        for entry in server.registry.entries()
+        if entry not in needs.rules and entry not in needs.scopes
     ]
 
 

@@ -173,7 +173,7 @@ def _named_parameters(function: Callable[..., Any], source: str) -> list[inspect
             written = _REFUSED_KINDS[given_parameter.kind].format(given_parameter.name)
             raise RegistrationError(
                 f"{source}: the parameter `{written}` cannot be named by a client. "
-                f"Write out each argument as an ordinary parameter."
+                f"Write out each argument as an ordinary parameter.{_tell_wraps(function)}"
             )
     _check_bound(function, parameters, source)
     _check_wrapper(function, parameters, source)
@@ -186,6 +186,20 @@ def _named_parameters(function: Callable[..., Any], source: str) -> list[inspect
     # Clients may not change what a partial has fixed by name.
     fixed = function.keywords if isinstance(function, partial) else {}
     return [parameter for parameter in parameters if parameter.name not in fixed]
+
+
+def _tell_wraps(function: Any) -> str:
+    """Return what to add for a function that seems to be the wrapper of a decorator, which hides the parameters."""
+    if hasattr(function, "__wrapped__"):
+        return ""
+    for cell in getattr(function, "__closure__", None) or ():
+        wrapped = None if cell == CellType() else cell.cell_contents
+        if inspect.isfunction(wrapped):
+            return (
+                f" If it stands for {wrapped.__qualname__}, write @functools.wraps(...) above `def "
+                f"{function.__name__}` in the decorator, which passes on the parameters."
+            )
+    return ""
 
 
 def _check_bound(function: Callable[..., Any], found: list[inspect.Parameter], source: str) -> None:

@@ -21,6 +21,8 @@ from django.views.decorators.csrf import csrf_exempt
 
 from django_mcp import Context
 from django_mcp.asgi import django_mcp_application
+from django_mcp.auth.authenticators import APIKeyAuthenticator
+from django_mcp.endpoints import mounts
 from django_mcp.endpoints.urlconf import site_of
 from django_mcp.protocol.json import decode, encode
 from django_mcp.routing import mcp_routes
@@ -271,6 +273,40 @@ async def test_startup_logs_the_endpoints(site: Site, caplog: pytest.LogCaptureF
             "tools 1, resources 1, resource templates 0, prompts 0"
         )
     ]
+
+
+async def test_startup_says_how_much_is_for_everybody_beside_authenticators(
+    site: Site, caplog: pytest.LogCaptureFixture
+):
+    told = MCPServer("half open", public=True, authenticators=[APIKeyAuthenticator()])
+    told.tool(place)
+    told.tool(name="guarded", permission="shop.view_order")(place)
+    told.tool(name="scoped", scopes="look")(place)
+    told.resource("told://it", name="it")(lambda: "it")
+    closed = MCPServer("closed", authenticators=[APIKeyAuthenticator()])
+    closed.tool(place)
+    where_it_is = ModuleType("where_it_is")
+    where_it_is.urlpatterns = [path("a/", told.urls), path("b/", closed.urls)]  # type: ignore[attr-defined]
+
+    with override_settings(ROOT_URLCONF=where_it_is), caplog.at_level(logging.INFO, "django_mcp"):
+        django_mcp_application(site)
+
+    texts = [record.getMessage() for record in caplog.records]
+    assert [text.partition("prompts 0")[2] for text in texts] == [
+        "; everybody may use 2 of them without signing in",
+        "",
+    ]
+
+
+def test_an_application_that_is_dropped_is_none_of_those_that_are_wrapped(site: Site):
+    before = len(mounts.wrapped)
+
+    django_mcp_application(site)
+    assert len(mounts.wrapped) == before
+
+    application = django_mcp_application(site)
+    assert len(mounts.wrapped) == before + 1
+    del application
 
 
 # -- other ASGI applications

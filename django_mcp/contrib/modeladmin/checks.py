@@ -8,7 +8,8 @@ from typing import Any
 
 from django.contrib.admin import ModelAdmin
 
-from django_mcp.contrib.generated import report
+from django_mcp.contrib.generated import Report, report, report_later
+from django_mcp.contrib.saving_code import HINT, NOT_WRITTEN, writes_nothing
 from django_mcp.servers import MCPServer
 
 
@@ -69,6 +70,18 @@ def find_session_readers(admin: ModelAdmin[Any]) -> list[str]:
 
 
 _OF_BROWSER = frozenset(("session", "COOKIES"))
+
+
+def note_unsaved(server: MCPServer, what: str, admin: ModelAdmin[Any], name: str) -> None:
+    """Have `manage.py check` warn of a method of a site's admin that is to write, and writes nothing."""
+    method = getattr(admin, name)
+
+    def find() -> Report | None:
+        if method.__module__.startswith("django.") or not writes_nothing(method):
+            return None
+        return f"{what}: {name}() of its admin {NOT_WRITTEN}.", HINT.format(name), "django_mcp.M014"
+
+    report_later(server, find)
 
 
 def note_left_out(server: MCPServer, what: str, problem: str) -> None:

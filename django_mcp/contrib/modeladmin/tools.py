@@ -46,6 +46,7 @@ from django_mcp.contrib.modeladmin.checks import (
     note_problem,
     note_session_readers,
     note_unasked,
+    note_unsaved,
 )
 from django_mcp.contrib.modeladmin.deleting import DELETED_SCHEMA, AdminDeleting
 from django_mcp.contrib.modeladmin.inlines import AdminInlines
@@ -229,6 +230,8 @@ class AdminTools:
             note_unasked(self._server, self._label, unasked)
         if readers := find_session_readers(self._admin):
             note_session_readers(self._server, self._label, readers)
+        for name in ("save_model", "delete_model"):
+            note_unsaved(self._server, self._label, self._admin, name)
         for problem in (*self._reading.problems, *self._inlines.problems):
             note_left_out(self._server, self._label, problem)
         self._add_reading()

@@ -15,8 +15,10 @@ from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models import Model
 
+from django_mcp.checks.discarded import find_discarded
 from django_mcp.conf import settings
 from django_mcp.contrib.models.tools import ModelTools, registered_tools
+from django_mcp.contrib.saving_code import HINT, NOT_WRITTEN, writes_nothing
 
 __all__: list[str] = []
 
@@ -116,6 +118,36 @@ def _ignores_user(tools: ModelTools) -> bool:
     return name not in code.co_cellvars and not any(
         name in each if isinstance(each, tuple) else name == each for each in loaded
     )
+
+
+@register("django_mcp", Tags.models, Tags.security)
+def check_discarded(**_kwargs: Any) -> list[CheckMessage]:
+    """M013: a function of a class discards a queryset that it made, or calls a coroutine function without `await`."""
+    return [
+        checks.Warning(
+            f"{tools.class_name}.{name}() {each.problem}.", hint=each.hint, id="django_mcp.M013"
+        )
+        for tools in _find_registered()
+        for name, function in tools.own_functions.items()
+        for each in find_discarded(function, returns_rows=name in ("get_queryset", "get_choices"))
+    ]
+
+
+@register("django_mcp", Tags.models)
+def check_unsaved(**_kwargs: Any) -> list[CheckMessage]:
+    """M014: `save_model` or `delete_model` writes nothing, so that calls succeed and change nothing."""
+    return [
+        checks.Warning(
+            f"{tools.class_name}.{name}() {NOT_WRITTEN}.",
+            hint=HINT.format(name),
+            id="django_mcp.M014",
+        )
+        for tools in _find_registered()
+        for name, actions in (("save_model", {"create", "update"}), ("delete_model", {"delete"}))
+        if actions.intersection(tools.writes)
+        and name in tools.own_functions
+        and writes_nothing(getattr(tools, name))
+    ]
 
 
 def _find_registered() -> list[ModelTools]:

@@ -30,6 +30,7 @@ from django_mcp.contrib.generated import (
 from django_mcp.contrib.large_keys import note_model
 from django_mcp.contrib.model_forms import Naming
 from django_mcp.contrib.models.attributes import (
+    HOOKS,
     OPTIONS,
     check_functions,
     check_hooks,
@@ -192,6 +193,13 @@ class ModelTools:
         ]
         functions = {name: getattr(self, name, None) for name in own}
         return {name: function for name, function in functions.items() if callable(function)}
+
+    @property
+    def own_functions(self) -> dict[str, Callable[..., Any]]:
+        """The functions of this class that the site wrote, by name."""
+        hooks = {name: getattr(self, name) for name in HOOKS}
+        own = {name: hook for name, hook in hooks.items() if hook.__module__ != __name__}
+        return own | self._functions()
 
     # -- what a site overrides
 

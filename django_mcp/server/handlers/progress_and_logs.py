@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Coroutine
-from inspect import signature
+from inspect import iscoroutinefunction, signature
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from django_mcp.protocol import meta as keys
@@ -37,6 +37,8 @@ def _at(
     shown = signature(method)
     rest = [parameter for parameter in shown.parameters.values() if parameter.name != "level"]
     vars(shortcut)["__signature__"] = shown.replace(parameters=rest)
+    # As asgiref marks functions that return coroutines.
+    vars(shortcut)["_is_coroutine"] = iscoroutinefunction(method) or None
     shortcut.__doc__ = f"Do as `{method.__name__}` does, at the level {level}."
     return named(shortcut, method.__name__.replace("log", level), owner="ProgressAndLogs")
 

@@ -541,6 +541,44 @@ def test_a_public_server_with_writing_tools_is_reported():
     assert messages_of(server, DEBUG=True) == []
 
 
+def deployed(server: MCPServer) -> list[str]:
+    """Return what I013 says of a server."""
+    messages = messages_of(server, deploy=True)
+    return [each.msg for each in messages if each.id == "django_mcp.I013"]
+
+
+def test_tools_of_everybody_beside_authenticators_are_named():
+    server = MCPServer("half open", public=True, authenticators=[Authenticator()])
+    server.tool(drop_everything)
+    server.tool(permission="shop.delete_product")(drop_something)
+    server.tool(scopes="look")(look)
+    for number in range(5):
+        server.tool(name=f"look{number}", read_only=True)(look)
+
+    (told,) = deployed(server)
+
+    assert "'half open' has authenticators and is public: without signing in, everybody" in told
+    assert told.endswith(
+        "may use 6 of its tools: drop_everything, look0, look1, look2, look3 and more."
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"public": True},
+        {"authenticators": [Authenticator()]},
+        {"public": True, "authenticators": [Authenticator()], "permission": "shop.view_order"},
+    ],
+    ids=["public", "closed", "guarded"],
+)
+def test_tools_of_other_servers_are_not_named(options: Any):
+    server = MCPServer("not half open", **options)
+    server.tool(look)
+
+    assert deployed(server) == []
+
+
 def test_a_server_with_authenticators_passes_the_checks():
     server = MCPServer("keyed", authenticators=[Authenticator()])
     server.tool(drop_everything)

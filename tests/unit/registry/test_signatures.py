@@ -226,6 +226,27 @@ def test_parameters_a_client_cannot_name_are_rejected(function: Any, written: st
         read(function)
 
 
+def counted(function: Any) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+def test_a_decorator_that_hides_the_parameters_is_suspected():
+    def find(query: str) -> str:
+        return query
+
+    advice = r"If it stands for .*\.find, write @functools\.wraps\(\.\.\.\) above `def wrapper` in the decorator"
+    with pytest.raises(RegistrationError, match=advice):
+        read(counted(find))
+
+    with pytest.raises(
+        RegistrationError, match=r"Write out each argument as an ordinary parameter\.$"
+    ):
+        read(lambda *args: None)
+
+
 def test_a_class_is_rejected_as_a_handler():
     with pytest.raises(RegistrationError, match="a class is not a handler"):
         read(dict)
