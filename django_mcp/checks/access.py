@@ -18,8 +18,8 @@ from django_mcp.conf import settings
 from django_mcp.endpoints.mounts import find_mounts
 from django_mcp.endpoints.usable_entries import find_key_readers, find_unguarded
 from django_mcp.endpoints.well_known import find_undescribed, find_unnamed, find_unreachable
-from django_mcp.registry.problems import LIKENESS, describe_source, find_near
 from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.problems import LIKENESS, describe_source, find_near
 from django_mcp.servers import MCPServer, all_servers
 
 _PRIVATE = re.compile(

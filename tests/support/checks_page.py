@@ -60,6 +60,8 @@ TEXTS = {
     "can do with it.",
     "django_mcp.apps.E001": "A tool names a template for its page that no engine finds.",
     "django_mcp.apps.E002": "A page cannot be rendered in one of the languages of the site.",
+    "django_mcp.apps.E003": "A page of its own has no place for the fields of a form.",
+    "django_mcp.apps.E004": "A form starts with the result of a tool that does not exist.",
     "django_mcp.apps.W001": "A tool has a page, and no structured output for it.",
     "django_mcp.apps.W002": "A page loads something from an address that its app does not declare.",
     "django_mcp.apps.W003": "A page has a fault: it lacks a title, a language or labels, or has what hosts do not do.",

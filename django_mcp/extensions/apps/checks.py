@@ -13,10 +13,11 @@ from django.template.loader import get_template, render_to_string
 from django.utils.translation import override
 
 from django_mcp.checks.declared import check
-from django_mcp.extensions.apps.core.app import EXTENSION, App, Shown
+from django_mcp.extensions.apps.core.app import EXTENSION, App, ArgumentsForm, Shown
 from django_mcp.extensions.apps.site.examine import Examined, examine, find_called
 from django_mcp.extensions.apps.site.sources import read_sources
 from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.problems import did_you_mean
 from django_mcp.servers import MCPServer, all_servers
 
 
@@ -59,6 +60,7 @@ def check_calls_of_pages() -> Iterator[CheckMessage]:
             for template in _templates_of(option.app)
         }
         known = set().union(*(calls.attributes | calls.quoted for calls in called.values()))
+        known |= {option.sends_to for _, option in shown if option.sends_to is not None}
         # A template that makes names may call any tool.
         is_exact = not any("{" in name for name in known)
         for tool, option in shown:
@@ -78,6 +80,28 @@ def check_calls_of_pages() -> Iterator[CheckMessage]:
                         hint="A page calls tools of its own server. Is the name right?",
                         id="django_mcp.apps.W010",
                     )
+
+
+@check()
+def check_forms() -> Iterator[CheckMessage]:
+    """Report a form that its page does not show, or that starts with the result of no tool."""
+    for server in all_servers():
+        tools = server.registry.tools
+        for tool, shown in _find_shown(server):
+            if shown.sends_to is not None and shown.app is not None and not _has_place(shown.app):
+                yield Error(
+                    f"The page {shown.app.template} has no place for the form of {shown.sends_to}.",
+                    hint="Write <div data-mcp-result></div> where the fields shall be.",
+                    id="django_mcp.apps.E003",
+                )
+            form = None if shown.opening is None else shown.opening.form
+            if isinstance(form, ArgumentsForm) and form.read and form.read not in tools:
+                yield Error(
+                    f"{tool.source} has a form that starts with the result of {form.read}, which is no tool "
+                    f"of {server.name}.",
+                    hint=f"Register it on the same server, or leave read= out.{did_you_mean(form.read, tools)}",
+                    id="django_mcp.apps.E004",
+                )
 
 
 def _find_shown(server: MCPServer) -> Iterator[tuple[ToolEntry, Shown]]:
@@ -144,8 +168,10 @@ def _check_content(what: str, examined: Examined) -> Iterator[CheckMessage]:
 
 def _has_place(app: App) -> bool:
     """Return whether the page of an app has a place for the part that the server renders."""
-    sources = read_sources(app.template or "")
-    return any(examine(source, is_part=True).has_place for source in sources)
+    sources = [] if app.template is None else read_sources(app.template)
+    return app.template is None or any(
+        examine(source, is_part=True).has_place for source in sources
+    )
 
 
 def _origins_of(app: App) -> tuple[str, ...]:

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django import forms
 from django.core.checks import run_checks
 
 from django_mcp import MCPServer
-from django_mcp.extensions.apps import App, Csp
+from django_mcp.extensions.apps import App, ArgumentsForm, Csp
 
 # Some checks of Django ask the database what it can do, once in a process.
 pytestmark = pytest.mark.django_db
@@ -226,3 +227,44 @@ def test_a_tool_that_asks_on_the_ready_made_page_is_not_reported(server: MCPServ
     server.register_tool(say, confirm="app")
 
     assert find_messages() == {}
+
+
+class CountForm(forms.Form):
+    """A form."""
+
+    count = forms.IntegerField()
+
+
+def send(form: CountForm) -> dict[str, Any]:
+    """Send a count."""
+    return {}
+
+
+def test_a_form_in_order_is_not_reported(server: MCPServer):
+    server.register_tool(send, app=App(form=CountForm), visible_to="app", read_only=True)
+
+    assert find_messages() == {}
+
+
+def test_a_page_without_a_place_for_the_fields(server: MCPServer, templates: Path):
+    page = "{% load mcp_apps %}{% mcp_app title='A' %}<h1>A</h1>{% endmcp_app %}"
+    (templates / "sales.html").write_text(page)
+    server.register_tool(send, app=App(form=CountForm, template="shop/sales.html"), read_only=True)
+
+    assert "has no place for the form of send" in find_messages()["django_mcp.apps.E003"]
+
+
+def test_a_form_that_starts_with_what_is_no_tool(server: MCPServer):
+    server.register_tool(tell, name="get_one", read_only=True)
+    app = App(form=ArgumentsForm(read="get_onr"))
+    server.register_tool(tell, name="one", app=app, read_only=True)
+
+    assert "the result of get_onr, which is no tool" in find_messages()["django_mcp.apps.E004"]
+
+
+def test_a_form_for_what_is_no_tool(server: MCPServer, templates: Path):
+    page = "{% load mcp_apps %}{% mcp_app title='A' %}<div data-mcp-form=tel></div>{% endmcp_app %}"
+    (templates / "sales.html").write_text(page)
+    server.register_tool(tell, app="shop/sales.html", read_only=True)
+
+    assert "calls 'tel', which is no tool" in find_messages()["django_mcp.apps.W010"]
