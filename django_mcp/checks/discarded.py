@@ -13,8 +13,9 @@ from textwrap import dedent
 from types import FunctionType, ModuleType
 from typing import Any, TypeAlias
 
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.db.models.manager import BaseManager
+from django.db.models.options import Options
 from django.shortcuts import aget_object_or_404, get_object_or_404
 from msgspec import Struct
 
@@ -229,10 +230,10 @@ class _Scope:
         value = base.value
         if isinstance(value, ModuleType):
             return _know(vars(value)[node.attr]) if node.attr in vars(value) else None
-        if isinstance(value, type) and issubclass(value, Model):
-            managers = {each.name for each in value._meta.managers}
-            if node.attr in managers:
-                return _Rows(value)
+        # `Model` itself has no managers.
+        options = getattr(value, "_meta", None) if isinstance(value, type) else None
+        if isinstance(options, Options) and node.attr in options.managers_map:
+            return _Rows(value)
         return _look_up(value if isinstance(value, type) else type(value), node.attr)
 
     def _infer_call(self, node: ast.Call, prefix: str) -> Any:

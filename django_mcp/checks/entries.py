@@ -122,10 +122,14 @@ def check_discarded() -> Iterator[CheckMessage]:
     """W038: a function calls a coroutine function without `await`, or discards the queryset that it made."""
     for server in all_servers():
         registry = server.registry
-        for owner in (*registry.entries(), *registry.completers.values()):
-            handler = getattr(owner, "handler", owner)
-            for each in find_discarded(handler.origin):
-                yield checks.Warning(f"{handler.source} {each.problem}.", hint=each.hint)
+        handlers = [*(each.handler for each in registry.entries()), *registry.completers.values()]
+        sources = {handler.origin: handler.source for handler in handlers}
+        asked: list[Any] = [*server.engine.derived.requirements.all_rules]
+        asked += [each.access.check for each in registry.entries()]
+        sources.update((rule, describe_source(rule)) for rule in asked if callable(rule))
+        for function, source in sources.items():
+            for each in find_discarded(function):
+                yield checks.Warning(f"{source} {each.problem}.", hint=each.hint)
 
 
 @check(id="django_mcp.W027")

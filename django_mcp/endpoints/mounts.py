@@ -242,8 +242,7 @@ def _tell_open(server: BaseServer) -> str:
     from django_mcp.endpoints.usable_entries import find_unguarded
 
     with suppress(ImproperlyConfigured):  # each request and a check report it
-        authentication = server.engine.authentication
-        if authentication is not None and authentication.is_public:
+        if server.engine.authenticate is not None and server.engine.is_public:
             count = len(find_unguarded(server))
             return f"; everybody may use {count} of them without signing in" if count else ""
     return ""

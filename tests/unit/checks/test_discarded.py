@@ -12,7 +12,7 @@ from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 from django.core.checks import CheckMessage, run_checks
 from django.core.exceptions import FieldError
-from django.db import transaction
+from django.db import models, transaction
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from django.utils.functional import SimpleLazyObject
@@ -125,7 +125,7 @@ def with_one_of_its_own(pk: int) -> str:
         """Send."""
 
     wait(pk)
-    remind(pk) if pk else None  # type: ignore[unused-coroutine]
+    remind(pk) if pk else None
     return "sent"
 
 
@@ -183,8 +183,9 @@ def of_another_name(remind: Callable[..., None], wait: int) -> str:
 def assigned_otherwise(pk: int) -> str:
     remind = wait
     remind(pk)
-    for mails in ([], {}):
-        mails.send(pk)  # type: ignore[attr-defined]
+    senders: Any = ()
+    for mails in senders:
+        mails.send(pk)
     return "sent"
 
 
@@ -219,6 +220,11 @@ def of_other_objects(names: list[str]) -> list[str]:
     return names
 
 
+def of_any_model(row: Any) -> str:
+    models.Model.save(row)
+    return "saved"
+
+
 def several_kinds(is_short: bool) -> list[str]:
     found: Any = Order.objects.all()
     if is_short:
@@ -228,7 +234,7 @@ def several_kinds(is_short: bool) -> list[str]:
 
 
 NOT_TOLD = [
-    awaited, run_otherwise, of_another_name, assigned_otherwise, used_rows, for_its_error, of_other_objects, several_kinds,
+    awaited, run_otherwise, of_another_name, assigned_otherwise, used_rows, for_its_error, of_other_objects, several_kinds, of_any_model,
 ]  # fmt: skip
 
 
@@ -239,21 +245,42 @@ def messages_of(id_: str, text: str) -> list[CheckMessage]:
 
 def test_results_that_handlers_discard_are_told():
     server = MCPServer("discards")
-    server.resource("told://it", name="it")(of_a_class)
-    for each in (*TOLD, *NOT_TOLD):
+    functions: list[Any] = [*TOLD, *NOT_TOLD]
+    for each in functions:
         if each is not of_another_name:
             server.tool(each)
 
     messages = messages_of("W038", f"{__name__}.")
 
     names = [each.msg.split(" ")[0].rpartition(".")[2] for each in messages]
-    assert sorted(names) == sorted([*(each.__name__ for each in TOLD), "of_a_class"])
+    assert names == [each.__name__ for each in TOLD]
     texts = dict(zip(names, messages, strict=True))
     assert ") calls remind(order) in line " in texts["not_awaited"].msg
     assert texts["not_awaited"].msg.endswith(" without await, so that it never runs.")
     assert ") discards the queryset that orders.filter(customer=user) in line" in (
         texts["discarded_rows"].msg
     )
+
+
+def is_known(user: Any) -> bool:
+    Order.objects.filter(customer=user)
+    return True
+
+
+def is_own(user: Any, order: int) -> bool:
+    remind(order)  # type: ignore[unused-coroutine]
+    return True
+
+
+def test_results_that_rules_discard_are_told_once():
+    server = MCPServer("ruled")
+    for number in range(2):
+        server.tool(name=f"ruled{number}", permission=is_known, check=is_own)(wait)
+
+    messages = messages_of("W038", f"{__name__}.is_")
+
+    names = [each.msg.split(" ")[0].rpartition(".")[2] for each in messages]
+    assert names == ["is_known", "is_own"]
 
 
 @pytest.mark.parametrize("function", NOT_TOLD)
@@ -320,7 +347,7 @@ def test_a_right_class_of_model_tools_is_not_told():
             orders = super().get_queryset(user)
             if not user.is_staff:
                 orders = orders.filter(customer=user)
-            seen = set()
+            seen: set[Any] = set()
             seen.union(orders)
             return orders
 

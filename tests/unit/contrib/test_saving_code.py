@@ -155,7 +155,7 @@ def test_model_tools_whose_methods_write_nothing_are_reported(
 
 
 def test_an_admin_whose_methods_write_nothing_is_reported():
-    class Orders(ModelAdmin):  # type: ignore[type-arg]
+    class Orders(ModelAdmin):
         def save_model(self, request, obj, form, change):
             obj.customer = request.user
             self.message_user(request, f"{obj} was saved")
