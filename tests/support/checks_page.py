@@ -80,6 +80,8 @@ TEXTS = {
     "django_mcp.skills.W002": "A file of a skill is larger than a result may be.",
     "django_mcp.skills.W003": "A generated skill is inside of one in a folder, which hosts then cannot verify.",
     "django_mcp.apps.W009": "A tool has `confirm=`, and a page of its own without a place for the question.",
+    "django_mcp.apps.W007": "A ready-made page names a member that the results of its tool do not have.",
+    "django_mcp.apps.W008": "A ready-made page names buttons that nobody sees.",
     "django_mcp.M012": "A `name_field` names no text field, or its class is registered too late.",
     "django_mcp.modeladmin.W002": "An admin overrides or adds views of its pages, which tools do not run.",
     "django_mcp.modeladmin.W003": "An action of an admin, or a model, is no tool, since it is about passwords, "

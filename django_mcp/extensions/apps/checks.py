@@ -15,6 +15,7 @@ from django.utils.translation import override
 from django_mcp.checks.declared import check
 from django_mcp.extensions.apps.core.app import EXTENSION, App, ArgumentsForm, Shown
 from django_mcp.extensions.apps.site.examine import Examined, examine, find_called
+from django_mcp.extensions.apps.site.ready.naming import find_actions, find_unknown_members
 from django_mcp.extensions.apps.site.sources import read_sources
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import did_you_mean
@@ -101,6 +102,31 @@ def check_forms() -> Iterator[CheckMessage]:
                     f"of {server.name}.",
                     hint=f"Register it on the same server, or leave read= out.{did_you_mean(form.read, tools)}",
                     id="django_mcp.apps.E004",
+                )
+
+
+@check()
+def check_ready_apps() -> Iterator[CheckMessage]:
+    """Report what a ready-made page names, and would not show."""
+    for server in all_servers():
+        for tool, shown in _find_shown(server):
+            if shown.app is None:
+                continue
+            for name in find_unknown_members(shown.app, tool.output_schema or {}):
+                yield checks.Warning(
+                    f"{tool.source} has a page that shows {name!r}, which its results do not have.",
+                    hint="Name a member of the output schema, such as 'number' or 'customer.name'.",
+                    id="django_mcp.apps.W007",
+                )
+            actions = find_actions(shown.app)
+            unknown = [name for name in actions if name not in server.registry.tools]
+            has_key = tool.family is not None or getattr(shown.app, "key", None) is not None
+            if unknown or (actions and not has_key):
+                what = f"no tool {unknown[0]!r} is there" if unknown else "no key= is given"
+                yield checks.Warning(
+                    f"{tool.source} has a page with buttons that nobody sees: {what}.",
+                    hint="Name tools of the server in actions=, and in key= the member that is their argument.",
+                    id="django_mcp.apps.W008",
                 )
 
 

@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Frame, FrameLocator, Page, expect
 
 from django_mcp import MCPServer
-from django_mcp.extensions.apps import Card, Chart, Table
+from django_mcp.extensions.apps import App, ArgumentsForm, Card, Chart, Table
 from django_mcp.test import AsyncMCPClient
 from tests.live.browser.app_host import HOST, Host
 from tests.live.browser.pages import AXE
@@ -38,7 +38,9 @@ ROW = {
 
 def make_server() -> MCPServer:
     server = MCPServer("ready", public=True)
-    table = Table(key="number", actions=["get_order", "no_tool"], title="Orders")
+    orders = [dict(row) for row in ORDERS]
+    actions = ["get_order", "open_change_order", "delete_order", "no_tool"]
+    table = Table(key="number", actions=actions, title="Orders")
     schema = {"type": "object", "properties": {"results": {"type": "array", "items": ROW}}}
     inputs: dict[str, Any] = {
         "type": "object",
@@ -52,7 +54,7 @@ def make_server() -> MCPServer:
     @server.tool(read_only=True, app=table, input_schema=inputs, output_schema=schema)
     async def find_orders(arguments: dict[str, Any]) -> dict[str, Any]:
         """Find orders."""
-        rows = [row for row in ORDERS if arguments.get("search", "") in row["customer"]]
+        rows = [row for row in orders if arguments.get("search", "") in row["customer"]]
         rows.sort(key=lambda row: row["number"], reverse=arguments.get("ordering") == "-number")
         start = 3 * (arguments.get("page", 1) - 1)
         return {"results": rows[start : start + 3], "has_more": len(rows) > start + 3}
@@ -60,7 +62,24 @@ def make_server() -> MCPServer:
     @server.tool(read_only=True, app=Card(key="number", title="Order"), output_schema=ROW)
     async def get_order(number: str) -> dict[str, Any]:
         """Get one."""
-        return next(row for row in ORDERS if row["number"] == number)
+        return next(row for row in orders if row["number"] == number)
+
+    form = App(form=ArgumentsForm(keys=("number",), read="get_order"))
+
+    @server.tool(app=form, destructive=False, output_schema=ROW)
+    async def change_order(number: str, customer: str) -> dict[str, Any]:
+        """Change one."""
+        [order] = [row for row in orders if row["number"] == number]
+        order["customer"] = customer
+        return order
+
+    @server.tool(app="question")
+    async def delete_order(number: str, confirmation: str = "") -> dict[str, Any]:
+        """Delete one."""
+        if confirmation != "yes":
+            return {"message": f"Delete {number}?", "confirmation": "yes"}
+        orders[:] = [row for row in orders if row["number"] != number]
+        return {"message": f"{number} was deleted."}
 
     chart = Chart(x="month", y=["sold", "returned"], title="Sales")
 
@@ -146,6 +165,33 @@ async def test_a_row_opens_a_card_and_the_card_is_closed(host: Host):
     await expect(frame.get_by_role("heading", name="Orders")).to_be_focused()
 
 
+async def test_what_is_deleted_vanishes_from_the_table(host: Host):
+    frame = await host.open("find_orders")
+
+    await frame.get_by_role("button", name="Delete order A1").click()
+    await expect(frame.get_by_text("Delete A1?")).to_be_visible()
+    assert await find_violations(host) == []
+    await frame.locator("#mcp-detail").get_by_role("button", name="Delete order").press("Enter")
+
+    await expect(frame.get_by_text("A1 was deleted.")).to_be_visible()
+    await expect(cells(frame)).to_have_text(["A2", "A3", "A4"])
+    await expect(frame.get_by_role("heading", name="Delete order")).to_be_focused()
+
+
+async def test_a_row_opens_a_form_and_the_table_shows_what_was_sent(host: Host):
+    frame = await host.open("find_orders")
+
+    await frame.get_by_role("button", name="Change order A1").click()
+    await frame.get_by_label("Customer").fill("Zoe")
+    await frame.get_by_role("button", name="Send").click()
+
+    await expect(cells(frame, 2).first).to_have_text("Zoe")
+    await expect(frame.get_by_text("This was sent.")).to_be_visible()
+    await frame.get_by_role("button", name="Show the form again").click()
+    await expect(frame.get_by_label("Customer")).to_have_value("Zoe")
+    await expect(cells(frame)).to_have_count(3)
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 async def test_a_table_is_accessible(host: Host, theme: str):
     frame = await host.open("find_orders", theme=theme)
@@ -193,7 +239,7 @@ async def test_a_chart_is_drawn(host: Host, tool: str, theme: str, colour: str):
     assert colour in await find_inner(host).evaluate(COLOURED)
     assert await find_violations(host) == []
     await frame.get_by_text("The chart as a table").click()
-    await expect(cells(frame)).to_have_count(12 if tool == "sales" else 3)
+    await expect(frame.locator("details tbody tr")).to_have_count(12 if tool == "sales" else 3)
     assert await find_violations(host) == []
 
 

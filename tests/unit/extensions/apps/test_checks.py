@@ -11,7 +11,7 @@ from django import forms
 from django.core.checks import run_checks
 
 from django_mcp import MCPServer
-from django_mcp.extensions.apps import App, ArgumentsForm, Csp
+from django_mcp.extensions.apps import App, ArgumentsForm, Card, Chart, Csp, Table
 
 # Some checks of Django ask the database what it can do, once in a process.
 pytestmark = pytest.mark.django_db
@@ -268,3 +268,47 @@ def test_a_form_for_what_is_no_tool(server: MCPServer, templates: Path):
     server.register_tool(tell, app="shop/sales.html", read_only=True)
 
     assert "calls 'tel', which is no tool" in find_messages()["django_mcp.apps.W010"]
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "rows": {"type": "array", "items": {"type": "object", "properties": {"number": {}}}},
+        "customer": {"type": "object", "properties": {"name": {}}},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("app", "told"),
+    [
+        (Table(columns=["number", "nmber"]), "shows 'nmber'"),
+        (Table(rows="row"), "shows 'row'"),
+        (Card(fields=["customer.nme"]), "shows 'customer.nme'"),
+        (Chart(x="month"), "shows 'month'"),
+    ],
+)
+def test_a_ready_made_page_that_shows_what_is_not_there(server: MCPServer, app: App, told: str):
+    server.register_tool(tell, app=app, read_only=True, output_schema=SCHEMA)
+
+    assert told in find_messages()["django_mcp.apps.W007"]
+
+
+@pytest.mark.parametrize(
+    ("app", "told"),
+    [
+        (Table(key="number", actions=["unknown"]), "no tool 'unknown' is there"),
+        (Card(actions=["tell"]), "no key= is given"),
+    ],
+)
+def test_a_ready_made_page_with_buttons_that_nobody_sees(server: MCPServer, app: App, told: str):
+    server.register_tool(tell, app=app, read_only=True, output_schema=SCHEMA)
+
+    assert told in find_messages()["django_mcp.apps.W008"]
+
+
+@pytest.mark.parametrize("app", [Table(), Chart(), Card(key="customer.name", actions=["tell"])])
+def test_a_ready_made_page_in_order_is_not_reported(server: MCPServer, app: App):
+    server.register_tool(tell, app=app, read_only=True, output_schema=SCHEMA)
+
+    assert find_messages() == {}

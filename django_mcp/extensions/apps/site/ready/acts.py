@@ -8,7 +8,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from django_mcp.extensions.apps.core.app import Rendered
+from django_mcp.extensions.apps.core.app import EXTENSION, Rendered, Shown
 from django_mcp.extensions.apps.core.ready import Card, Table
 from django_mcp.extensions.apps.site.ready.rows import properties_of
 from django_mcp.protocol.json import encode
@@ -24,6 +24,12 @@ DETAIL = "#mcp-detail"
 def write_arguments(arguments: Mapping[str, Any]) -> str:
     """Return the arguments of a call as JSON."""
     return encode(dict(arguments)).decode()
+
+
+def _sent_by(tool: ToolEntry | None) -> str | None:
+    """Return the tool that is called by the form which another one shows; None: that shows none."""
+    shown: Shown | None = None if tool is None else tool.extensions.get(EXTENSION)
+    return None if shown is None else shown.sends_to
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,7 +67,7 @@ class Acts:
 
     def __init__(self, app: Table | Card, rendered: Rendered) -> None:
         family = rendered.tool.family
-        self._app, self._rendered = app, rendered
+        self._rendered = rendered
         self.key = app.key or (None if family is None else family.key)
         self._members: tuple[str, ...] = () if app.key is None else (app.key,)
         if not self._members and family is not None:
@@ -74,10 +80,12 @@ class Acts:
     @property
     def writes(self) -> str:
         """The names of the tools after whose calls the result is another, with spaces between them."""
-        family, app = self._rendered.tool.family, self._app
-        names = {} if family is None else family.tools
-        others = [each.tool for each in self.acts] if app.actions is not None else []
-        found = map(self._rendered.find, (*names.values(), *others))
+        family = self._rendered.tool.family
+        names = list(family.tools.values()) if family is not None else []
+        find = self._rendered.find
+        for act in self.acts:
+            names += [act.tool, _sent_by(find(act.tool)) or ""]
+        found = [find(name) for name in dict.fromkeys(names)]
         return " ".join(
             tool.name for tool in found if tool is not None and not tool.annotations["readOnlyHint"]
         )
@@ -86,7 +94,8 @@ class Acts:
         for name in names:
             tool = self._rendered.find(name)
             if tool is not None:
-                yield from self._make(tool, str(tool.title))
+                sent = self._rendered.find(_sent_by(tool) or name) or tool
+                yield from self._make(tool, str(sent.title))
 
     def _find_own(self) -> Iterator[Act]:
         """Yield the buttons for the tools of the same source."""

@@ -37,6 +37,10 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _NUMBER = re.compile(r"-?\d{1,40}(\.\d{1,40})?")
 _ADDRESS = re.compile(r"https?://\S+")
+_UNSAFE = re.compile("[&<>\"']")
+
+_TAGGED = ("moment", "day", "address")
+"""The kinds of values that have an element of their own."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,6 +73,8 @@ class Column:
 
     def read(self, row: Any) -> Any:
         """Return its value of a row; None: there is none."""
+        if len(self.path) == 1 and type(row) is dict:
+            return row.get(self.path[0])
         return find(row, self.path)
 
 
@@ -205,6 +211,8 @@ def to_text(value: Any, kind: str = "text", *, is_long: bool = False) -> str:
     """
     if value is None or value == "":
         return NOTHING
+    if kind == "text" and type(value) is str:
+        return cut(value, MAX_TEXT_CHARS if is_long else MAX_CELL_CHARS)
     if isinstance(value, bool):
         return _("Yes") if value else _("No")
     number = to_number(value) if kind == "number" or not isinstance(value, str) else None
@@ -259,12 +267,24 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def to_html(value: Any, kind: str, *, is_long: bool = False) -> SafeString:
+def escape_text(text: str) -> str:
+    """Return a text escaped for HTML; most need nothing."""
+    return escape(text) if _UNSAFE.search(text) else text
+
+
+def write_html(value: Any, kind: str, *, is_long: bool = False) -> str:
     """Return a value as escaped HTML; see `to_text`."""
-    text = escape(to_text(value, kind, is_long=is_long))
-    if isinstance(value, str):
-        if kind in ("moment", "day") and text != value:
-            text = f'<time datetime="{escape(value)}">{text}</time>'
-        elif kind == "address" and len(value) <= MAX_TEXT_CHARS and _ADDRESS.fullmatch(value):
-            text = f'<a href="{escape(value)}">{text}</a>'
-    return mark_safe(text)  # noqa: S308 - escaped above
+    text = to_text(value, kind, is_long=is_long)
+    escaped = escape_text(text)
+    if kind in _TAGGED and isinstance(value, str):
+        if kind == "address":
+            is_link = len(value) <= MAX_TEXT_CHARS and _ADDRESS.fullmatch(value)
+            return f'<a href="{escape(value)}">{escaped}</a>' if is_link else escaped
+        if text not in (value, NOTHING):
+            return f'<time datetime="{escape(value)}">{escaped}</time>'
+    return escaped
+
+
+def to_html(value: Any, kind: str, *, is_long: bool = False) -> SafeString:
+    """Return a value as escaped HTML for a template; see `to_text`."""
+    return mark_safe(write_html(value, kind, is_long=is_long))  # noqa: S308 - escaped above

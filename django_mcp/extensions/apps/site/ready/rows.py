@@ -8,7 +8,7 @@ from typing import Any
 from django_mcp.extensions.apps.site.ready.cells import find, resolve
 from django_mcp.protocol.json import JSONObject
 
-_ROWS = ("results", "items", "rows", "groups", "result")
+ROWS = ("results", "items", "rows", "groups", "result")
 """The members that usually have the rows of a result."""
 
 
@@ -45,7 +45,7 @@ def _find_member(schema: JSONObject, result: Any) -> str | None:
     if not isinstance(result, Mapping):
         return None
     lists = [name for name, each in result.items() if isinstance(each, list)]
-    for name in _ROWS:
+    for name in ROWS:
         if name in lists:
             return name
     objects = [name for name in lists if any(isinstance(each, Mapping) for each in result[name])]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -17,9 +17,10 @@ from django_mcp.extensions.apps.site.ready.cells import (
     MAX_COLUMNS,
     NOTHING,
     Column,
+    escape_text,
     find_columns,
-    to_html,
     to_text,
+    write_html,
 )
 from django_mcp.extensions.apps.site.ready.rows import find_rows, properties_of
 from django_mcp.extensions.apps.site.ready.turning import (
@@ -90,35 +91,43 @@ def _row_acts(acts: Acts) -> list[Act]:
 def write_table(rows: Sequence[Any], columns: Sequence[Column], acts: Acts | None) -> SafeString:
     """Return the rows as escaped HTML. A template would take several times as long."""
     row_acts = [] if acts is None else _row_acts(acts)
-    opens = ['<td class="mcp-number">' if column.is_number else "<td>" for column in columns]
+    write_buttons = None if acts is None or not row_acts else _make_buttons(acts, row_acts)
+    css = [' class="mcp-number"' if column.is_number else "" for column in columns]
+    cells = [
+        (f"<td{each}>", column.kind, column.read) for each, column in zip(css, columns, strict=True)
+    ]
     parts: list[str] = []
     for row in rows:
-        parts.append("<tr>")
-        for index, (start, column) in enumerate(zip(opens, columns, strict=True)):
-            text = to_html(column.read(row), column.kind)
-            if index == 0:
-                css = ' class="mcp-number"' if column.is_number else ""
-                parts.append(f'<th scope="row"{css}>{text}</th>')
-            else:
-                parts.append(f"{start}{text}</td>")
-        if acts is not None and row_acts:
-            name = to_text(columns[0].read(row), columns[0].kind)
-            parts.append(f"<td>{_write_acts(acts, row_acts, row, name)}</td>")
-        parts.append("</tr>")
+        (_start, kind, read), *others = cells
+        first = write_html(read(row), kind)
+        parts.append(f'<tr><th scope="row"{css[0]}>{first}</th>')
+        parts += [f"{start}{write_html(read(row), kind)}</td>" for start, kind, read in others]
+        parts.append("</tr>" if write_buttons is None else f"<td>{write_buttons(row)}</td></tr>")
     return mark_safe("".join(parts))  # noqa: S308 - each value is escaped
 
 
-def _write_acts(acts: Acts, row_acts: Sequence[Act], row: Any, name: str) -> str:
-    key = acts.key_of(row)
-    if key is None:
-        return NOTHING
-    buttons = [
-        f'<button type="button"{" class=mcp-danger" if act.is_dangerous else ""} '
-        f'data-mcp-call="{escape(act.tool)}" data-mcp-args="{escape(act.to_arguments(key))}" '
-        f'data-mcp-swap="{DETAIL}">{escape(act.text)}<span class="mcp-hidden"> {escape(name)}</span></button>'
+def _make_buttons(acts: Acts, row_acts: Sequence[Act]) -> Callable[[Any], str]:
+    """Return a function that writes the buttons of a row as escaped HTML."""
+    ends = [
+        f'" data-mcp-swap="{DETAIL}">{escape_text(act.text)}<span class="mcp-hidden"> '
         for act in row_acts
     ]
-    return f'<div class="mcp-actions">{"".join(buttons)}</div>'
+    starts = [
+        f'<button type="button"{" class=mcp-danger" if act.is_dangerous else ""} '
+        f'data-mcp-call="{escape(act.tool)}" data-mcp-args="'
+        for act in row_acts
+    ]
+    each = list(zip(starts, row_acts, ends, strict=True))
+
+    def write(row: Any) -> str:
+        key = acts.key_of(row)
+        if key is None:
+            return NOTHING
+        told = f"{escape_text(to_text(key))}</span></button>"
+        buttons = [f"{start}{escape(act.to_arguments(key))}{end}{told}" for start, act, end in each]
+        return f'<div class="mcp-actions">{"".join(buttons)}</div>'
+
+    return write
 
 
 def _write_heads(
