@@ -123,6 +123,8 @@ class Rights(Struct, frozen=True, omit_defaults=True):
     """The only entries; None: all."""
     resource: str | None = None
     """The host and path of the stream; None: it has none."""
+    tenant: str = ""
+    """Of the request, once middleware has named it. Where middleware runs again for a message, it need not be equal."""
 
     def cover(self, other: Rights) -> bool:
         """Return whether these are for the same stream, and have all the rights of others."""
@@ -146,6 +148,7 @@ def rights_of(exchange: Exchange) -> Rights:
         scopes=None if auth is None or auth.has_all_scopes else auth.scopes,
         allowed=None if auth is None else auth.allowed,
         resource=None if caller.build_request is None else _find_resource(caller.build_request()),
+        tenant=caller.tenant,
     )
 
 
@@ -209,7 +212,9 @@ class _Connection(Record):
         """Serve a message that another process received; an error is sent on the stream."""
         line, _, body = text.partition(b"\n")
         message = decode_message(body, self._server.options.max_body_values)
-        if json.decode(line, type=Rights).cover(self.rights):
+        rights = json.decode(line, type=Rights)
+        # It is served with the headers of the stream, so at the stream's tenant.
+        if rights.tenant == self.rights.tenant and rights.cover(self.rights):
             refusal = self.serve(message, body, self._exchange)
         else:
             refusal = _FEWER_RIGHTS

@@ -285,12 +285,14 @@ NAMES = frozenset({"a"})
 EVERYTHING: dict[str, Any] = {"has_all_scopes": True}
 
 
-def posting_as(path: str = "/sse", host: str = "testserver", **rights: Any) -> Caller:
+def posting_as(
+    path: str = "/sse", host: str = "testserver", tenant: str = "", **rights: Any
+) -> Caller:
     """Return a caller with one key, whose credentials have these rights."""
     auth = AuthInfo(subject="ada", client_id="c", authenticator="tests", **rights)
     request = RequestFactory().get(path, HTTP_HOST=host)
     principal = Principal(key="tests:ada:c", auth=auth)
-    return Caller(principal=principal, build_request=lambda: request)
+    return Caller(principal=principal, build_request=lambda: request, tenant=tenant)
 
 
 @pytest.fixture(params=["here", "elsewhere", "stored elsewhere"])
@@ -358,6 +360,19 @@ async def test_a_message_needs_all_the_rights_of_its_stream(
     opening, token, sink = await open_stream(server, streaming)
 
     assert await post(token, sink, mine) is is_served
+    assert await post(token, sink, streaming)
+    opening.cancel()
+    await asyncio.gather(opening, return_exceptions=True)
+
+
+@pytest.mark.parametrize("post", ["elsewhere", "stored elsewhere"], indirect=True)
+async def test_a_message_for_another_tenant_is_not_served_at_that_of_its_stream(
+    server: MCPServer, sessions: Sessions, post: Callable[[str, Sink, Caller], Awaitable[bool]]
+) -> None:
+    streaming, mine = (posting_as(tenant=name, **EVERYTHING) for name in ("north", "south"))
+    opening, token, sink = await open_stream(server, streaming)
+
+    assert not await post(token, sink, mine)
     assert await post(token, sink, streaming)
     opening.cancel()
     await asyncio.gather(opening, return_exceptions=True)
