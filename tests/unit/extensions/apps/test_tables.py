@@ -308,3 +308,12 @@ def test_all_texts_are_translated():
         for text in ("Search", "Next page", "Refresh", "There are more."):
             assert translation.gettext(text) != text
             assert translation.gettext(text) in part
+
+
+@pytest.mark.parametrize("row", [{}, {"truncated": ["lines"]}, [], None, {"a.b": 1, "": 2}])
+def test_rows_of_another_shape_are_shown(row: Any):
+    part = render(make_server({"rows": [row]}, output_schema={"type": "object"}))
+
+    assert "mcp-title" in part
+    if row and "a.b" in row:
+        assert cells_of(part) == ["1", "2"]

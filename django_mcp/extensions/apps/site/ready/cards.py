@@ -15,6 +15,7 @@ from django_mcp.extensions.apps.site.ready.cells import (
     Column,
     find_columns,
     resolve,
+    split_names,
     to_html,
     to_text,
 )
@@ -35,7 +36,7 @@ def describe_card(app: Card, rendered: Rendered) -> Context:
     schema = tool.published(tool.output_schema or {})
     acts = Acts(app, rendered)
     key = acts.key_of(result)
-    columns = find_columns(schema, schema, [result], app.fields)
+    columns = find_columns(schema, schema, [result], split_names(app.fields))
     if app.fields is None:
         columns = [column for column in columns if column.name not in (CUT, _MESSAGES)]
     return {

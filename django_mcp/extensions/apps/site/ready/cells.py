@@ -135,7 +135,10 @@ def kind_of(schema: Mapping[str, Any]) -> str:
 
 
 def find_columns(
-    schema: JSONObject, root: JSONObject, rows: Sequence[Any], chosen: Sequence[str] | None = None
+    schema: JSONObject,
+    root: JSONObject,
+    rows: Sequence[Any],
+    chosen: Sequence[Sequence[str]] | None = None,
 ) -> list[Column]:
     """Return the columns of rows: those of their schema, and where it tells none, those of the rows.
 
@@ -143,19 +146,23 @@ def find_columns(
         schema: of one row.
         root: the whole schema, which has its definitions.
         rows: what is shown.
-        chosen: the names of the columns; None: all.
+        chosen: the paths of the columns; None: all.
     """
-    properties = resolve(schema, root).get("properties") or {}
-    names = chosen
-    if names is None:
-        names = list(properties)
-        if not names:
-            members = (name for row in rows if isinstance(row, Mapping) for name in row)
-            names = list(islice(dict.fromkeys(members), MAX_COLUMNS + 1))
-    columns = [_read_column(name.split("."), schema, root) for name in names]
+    paths = chosen
+    if paths is None:
+        paths = [(name,) for name in resolve(schema, root).get("properties") or {}]
+        if not paths:
+            members = (str(name) for row in rows if isinstance(row, Mapping) for name in row)
+            paths = [(name,) for name in islice(dict.fromkeys(members), MAX_COLUMNS + 1)]
+    columns = [_read_column(path, schema, root) for path in paths]
     if not columns and rows:
         columns = [Column(path=(), title=_("Value"), kind="text")]
     return [_look(column, rows) for column in columns]
+
+
+def split_names(names: Sequence[str] | None) -> list[list[str]] | None:
+    """Return the paths of members that a site names; None: it names none."""
+    return None if names is None else [name.split(".") for name in names]
 
 
 def _read_column(path: Sequence[str], schema: JSONObject, root: JSONObject) -> Column:

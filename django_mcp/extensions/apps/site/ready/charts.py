@@ -68,13 +68,13 @@ def describe_chart(app: Chart, rendered: Rendered) -> Context:
 
 def find_flat_columns(schema: JSONObject, root: JSONObject, rows: Sequence[Any]) -> list[Column]:
     """Return the columns of rows, and those inside of objects in their place."""
-    names: list[str] = []
+    paths: list[tuple[str, ...]] = []
     for column in find_columns(schema, root, rows):
         values = [column.read(row) for row in rows]
         objects = [value for value in values if isinstance(value, Mapping)]
         members = dict.fromkeys(str(name) for value in objects for name in value)
-        names += [f"{column.name}.{name}" for name in members] if objects else [column.name]
-    columns = find_columns(schema, root, rows, names[:MAX_COLUMNS])
+        paths += [(*column.path, name) for name in members] if objects else [column.path]
+    columns = find_columns(schema, root, rows, paths[:MAX_COLUMNS])
     is_summary = any(column.path[:1] == (_GROUP,) for column in columns)
     return [_name(column) if is_summary else column for column in columns]
 

@@ -19,6 +19,7 @@ from django_mcp.extensions.apps.site.ready.cells import (
     Column,
     escape_text,
     find_columns,
+    split_names,
     to_text,
     write_html,
 )
@@ -57,7 +58,7 @@ def describe_table(app: Table, rendered: Rendered) -> Context:
     tool, result, arguments = rendered.tool, rendered.result, rendered.arguments
     schema = tool.published(tool.output_schema or {})
     rows, described, member = find_rows(schema, result, app.rows)
-    columns = find_columns(described, schema, rows[:MAX_ROWS], app.columns)
+    columns = find_columns(described, schema, rows[:MAX_ROWS], split_names(app.columns))
     if app.columns is None:
         columns = [column for column in columns if column.name != CUT]
     acts = Acts(app, rendered)
@@ -90,6 +91,8 @@ def _row_acts(acts: Acts) -> list[Act]:
 
 def write_table(rows: Sequence[Any], columns: Sequence[Column], acts: Acts | None) -> SafeString:
     """Return the rows as escaped HTML. A template would take several times as long."""
+    if not columns:
+        return mark_safe("")
     row_acts = [] if acts is None else _row_acts(acts)
     write_buttons = None if acts is None or not row_acts else _make_buttons(acts, row_acts)
     css = [' class="mcp-number"' if column.is_number else "" for column in columns]
@@ -108,23 +111,24 @@ def write_table(rows: Sequence[Any], columns: Sequence[Column], acts: Acts | Non
 
 def _make_buttons(acts: Acts, row_acts: Sequence[Act]) -> Callable[[Any], str]:
     """Return a function that writes the buttons of a row as escaped HTML."""
-    ends = [
-        f'" data-mcp-swap="{DETAIL}">{escape_text(act.text)}<span class="mcp-hidden"> '
-        for act in row_acts
-    ]
+    # A hidden text inside of each button takes the browser a quarter longer.
     starts = [
         f'<button type="button"{" class=mcp-danger" if act.is_dangerous else ""} '
-        f'data-mcp-call="{escape(act.tool)}" data-mcp-args="'
+        f'data-mcp-swap="{DETAIL}" data-mcp-call="{escape(act.tool)}" data-mcp-args="'
         for act in row_acts
     ]
-    each = list(zip(starts, row_acts, ends, strict=True))
+    texts = [escape_text(act.text) for act in row_acts]
+    each = list(zip(starts, row_acts, texts, strict=True))
 
     def write(row: Any) -> str:
         key = acts.key_of(row)
         if key is None:
             return NOTHING
-        told = f"{escape_text(to_text(key))}</span></button>"
-        buttons = [f"{start}{escape(act.to_arguments(key))}{end}{told}" for start, act, end in each]
+        told = escape_text(to_text(key))
+        buttons = [
+            f'{start}{escape(act.to_arguments(key))}" aria-label="{text} {told}">{text}</button>'
+            for start, act, text in each
+        ]
         return f'<div class="mcp-actions">{"".join(buttons)}</div>'
 
     return write
