@@ -30,7 +30,9 @@ def load_parts(part: str) -> tuple[ModuleType, ...]:
     - `site.registration`: `register(server)` registers what depends on the whole site, again after settings have
       changed.
     - `site.watching`: `watch()` has the development server start again when files change.
-    - `site.surface`: `describe_entry(server, entry)` returns what a snapshot says of an entry beyond its wire form.
+    - `site.surface`: `make_describer(server, sees)` returns a function of an entry, which returns what a snapshot
+      says of it beyond its wire form.
+    - `site.drafting`: `draft(path, server_name, tools)` returns a file, its path and its text, for a person to edit.
     - `site.models`: the tables.
     - `site.pruning`: `find_expired()` returns the rows that `mcp_prune` deletes, and `settle(is_dry_run)`
       the lines that it prints about other work.

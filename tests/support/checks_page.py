@@ -78,6 +78,7 @@ TEXTS = {
     "django_mcp.skills.E008": "`SKILLS_PERMISSIONS` has a path where no skill is.",
     "django_mcp.skills.W001": "Several skills of a server have the same name.",
     "django_mcp.skills.W002": "A file of a skill is larger than a result may be.",
+    "django_mcp.skills.W004": "A draft of a skill has not been edited.",
     "django_mcp.skills.W003": "A generated skill is inside of one in a folder, which hosts then cannot verify.",
     "django_mcp.apps.W009": "A tool has `confirm=`, and a page of its own without a place for the question.",
     "django_mcp.apps.W007": "A ready-made page names a member that the results of its tool do not have.",

@@ -11,7 +11,7 @@ from django.core.checks import CheckMessage, Error
 from django_mcp.checks.declared import check
 from django_mcp.extensions.skills.core.folders import Problem, read_skills
 from django_mcp.extensions.skills.core.index import Served, SkillIndex
-from django_mcp.extensions.skills.core.skill import Skill, uri_of
+from django_mcp.extensions.skills.core.skill import DRAFTED, Skill, uri_of
 from django_mcp.extensions.skills.site.registration import find_roots
 from django_mcp.servers import MCPServer, all_servers
 
@@ -89,6 +89,12 @@ def check_skills() -> Iterator[CheckMessage]:
         named: dict[str, list[str]] = defaultdict(list)
         for served in index.skills.values():
             named[served.skill.name].append(served.skill.uri)
+            if served.skill.description.startswith(DRAFTED):
+                yield checks.Warning(
+                    f"{served.skill.uri} of {server!r} is a draft of mcp_skill that nobody has edited.",
+                    hint="Say in the description what it does and when to use it, and write its steps.",
+                    id="django_mcp.skills.W004",
+                )
             yield from _check_parts(index, served)
         for name, uris in named.items():
             if len(uris) > 1:

@@ -15,6 +15,7 @@ from django_mcp.auth.authenticators.api_keys import (
 from django_mcp.auth.principal import KEY_START, Principal
 from django_mcp.endpoints.mounts import find_mounts
 from django_mcp.endpoints.usable_entries import find_refused, usable_entries
+from django_mcp.extension_packages import load_parts
 from django_mcp.inprocess.results import MCPError
 from django_mcp.management.base import (
     ServerCommand,
@@ -53,6 +54,7 @@ class Command(ServerCommand):
         )
         add_narrowing(parser, "list only")
         parser.add_argument("--tokens", action="store_true", help="estimate how much a model reads")
+        parser.add_argument("--skills", action="store_true", help="list the skills alone")
 
     def handle(self, *args: Any, **options: Any) -> None:
         server = get_server(options["server"])
@@ -65,6 +67,9 @@ class Command(ServerCommand):
             lists = {kind.key: getattr(server, kind.method)(**viewed) for kind in KINDS}
         except MCPError as error:
             raise wrong_use(error.message) from error
+        if options["skills"]:
+            self._print_skills(_find_skills(server, lists["resources"]), as_json=options["json"])
+            return
         hidden = _count_hidden(server, lists, options)
         toolsets = _narrow(server, lists, read_narrowing(options))
         tokens = {key: sum(map(estimate_tokens, entries)) for key, entries in lists.items()}
@@ -87,12 +92,32 @@ class Command(ServerCommand):
         for kind in KINDS:
             self._print_list(kind, lists[kind.key], with_tokens=options["tokens"])
         self._print_toolsets(toolsets, hidden)
-        for name, scopes in sorted(each for named in refused.values() for each in named.items()):
-            text = f"The use of {name} is refused: the key lacks the scopes {', '.join(sorted(scopes))}."
-            self.stdout.write(self.style.WARNING(printable(text)))
+        self._print_refused(refused)
         if options["tokens"]:
             self._print_tokens(parts)
             self.stdout.write(f"About {sum(tokens.values())} tokens, as a rough estimate.")
+
+    def _print_refused(self, refused: Mapping[str, Mapping[str, set[str]]]) -> None:
+        for name, scopes in sorted(each for named in refused.values() for each in named.items()):
+            text = f"The use of {name} is refused: the key lacks the scopes {', '.join(sorted(scopes))}."
+            self.stdout.write(self.style.WARNING(printable(text)))
+
+    def _print_skills(self, skills: Mapping[str, JSONObject], *, as_json: bool) -> None:
+        """Print skills with the number and the size of their files."""
+        if as_json:
+            self.print_json({"skills": dict(skills)})
+            return
+        if not skills:
+            self.stdout.write("There are no skills, or none that this user may see.")
+        for uri, about in skills.items():
+            size = "generated"
+            if "size" in about:
+                count = len(about["files"])
+                size = f"{count} file{'s' if count > 1 else ''}, {about['size']} bytes"
+            self.stdout.write(printable(f"{uri}  ({size})"))
+            self.stdout.write(
+                printable(f"  {' '.join(about['frontmatter']['description'].split())}")
+            )
 
     def _print_servers(self, server: MCPServer) -> None:
         # Each is in the URLconf with and without a slash at its end.
@@ -137,6 +162,24 @@ class Command(ServerCommand):
         if toolsets:
             counted = ", ".join(f"{name} ({len(toolsets[name])})" for name in sorted(toolsets))
             self.stdout.write(f"Toolsets: {counted}")
+
+
+def _find_skills(server: MCPServer, resources: list[JSONObject]) -> dict[str, JSONObject]:
+    """Return what there is to say of those of the listed resources that are skills, by URI."""
+    entries = server.registry.resources
+    listed = {wire["uri"] for wire in resources}
+    describers = [
+        part.make_describer(server, lambda entry: entry.key in listed)
+        for part in load_parts("site.surface")
+    ]
+    described = {
+        uri: about
+        for uri in entries
+        if uri in listed
+        for each in describers
+        if (about := each(entries[uri]))
+    }
+    return {uri: about["skill"] for uri, about in described.items() if "skill" in about}
 
 
 def _narrow(

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser, no_translations
 
+from django_mcp.extension_packages import load_parts
 from django_mcp.management.base import SiteCommand, add_server, get_server, wrong_use
 from django_mcp.protocol.json import (
     JSONDecodeError,
@@ -83,6 +84,7 @@ class Command(SiteCommand):
 def surface_of(server: MCPServer) -> JSONObject:
     """Return everything registered on a server, in a fixed order, with its access rules."""
     surface: JSONObject = {"server": server.name}
+    describers = [part.make_describer(server) for part in load_parts("site.surface")]
     for kind in KINDS:
         entries = surface[kind.key] = {}
         for entry in getattr(server.registry, kind.mapping).values():
@@ -94,6 +96,8 @@ def surface_of(server: MCPServer) -> JSONObject:
                 listed_if=_name(entry.access.listed_if),
                 toolset=server.engine.ports.find_toolset(entry),
             )
+            for describe in describers:
+                wire |= describe(entry)
             entries[wire.pop(kind.identity)] = {**wire, **({"access": access} if access else {})}
     # Encoded and decoded, so that it equals what is read from a file.
     in_order: JSONObject = decode(encode_sorted(surface))

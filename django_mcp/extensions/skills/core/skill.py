@@ -28,6 +28,9 @@ MAX_BYTES: Final = 16 * 1024 * 1024
 MAX_PATH: Final = 512
 """Characters of the path of a skill, and of a file inside of it."""
 
+DRAFTED: Final = "EDIT ME"
+"""What the description of a draft begins with, until a person has written another one."""
+
 _MAX_DESCRIPTION = 1024
 _MAX_COMPATIBILITY = 500
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")

@@ -16,7 +16,7 @@ def write_skill(
     path: str,
     body: str = "Do it.",
     description: str = "Do a thing",
-    files: Mapping[str, str | bytes] | None = None,
+    files: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a skill below a folder, with further files such as `{"a/b.txt": content}`."""
     folder = root / path

@@ -569,3 +569,17 @@ def test_a_disabled_skill_is_unknown_with_its_files(root: Path, make_server: Mak
     assert_unknown(client, "skills/get", REFUNDS)
     with pytest.raises(UnknownResource):
         client.read("skill://refunds/notes.md")
+
+
+@pytest.mark.django_db
+def test_the_catalogue_of_the_admin_marks_skills(root: Path, make_server: MakeServer, client: Any):
+    write_skill(root, "refunds")
+    server = make_server()
+    skill("daily", description="Report", server=server)(lambda: "a")
+    client.force_login(User.objects.create_superuser("root"))
+
+    page = client.get("/admin/django_mcp/disabledentry/", {"server": "skilled"}).content.decode()
+
+    assert "skill://refunds/SKILL.md" in page
+    assert page.count(">skill<") == 2
+    assert page.count(">generated<") == 1
