@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from django_mcp.extensions.skills.core import schemas  # noqa: F401 - declares the schemas
 from django_mcp.extensions.skills.core.index import SkillIndex, skill_of
 from django_mcp.extensions.skills.core.skill import EXTENSION, Skill
 from django_mcp.protocol.byte_ranges import decode_cursor, encode_cursor

@@ -109,6 +109,25 @@ def test_results_have_what_the_specification_demands(root: Path, make_server: Ma
     assert (resource["name"], resource["description"]) == ("refunds", "Do a thing")
 
 
+def test_messages_are_checked_in_strict_mode(root: Path, make_server: MakeServer):
+    write_skill(root, "acme/refunds", files={"notes.md": "a"})
+    server = make_server(strict=True)
+    skill("daily", description="Report", server=server)(lambda: "a")
+    client = MCPClient(server)
+
+    assert len(client.skills()) == 2
+    client.assert_skill_verifies("skill://acme/refunds/SKILL.md")
+    list_folder(client, "skill://acme")
+    for method, params in (
+        ("skills/list", {"cursor": 7}),
+        ("skills/get", {}),
+        ("resources/directory/read", {"uri": 7}),
+    ):
+        with pytest.raises(MCPError) as caught:
+            client.send(method, params)
+        assert caught.value.code == -32602
+
+
 def test_clients_may_cache_entries_as_long_as_lists(
     root: Path, make_server: MakeServer, settings: Any
 ):
