@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from inspect import Parameter, Signature
 from typing import Any
@@ -475,7 +476,9 @@ def take_back(server: MCPServer, reports: Sequence[Callable[[], Report | None]])
 def check_generated(**_options: Any) -> list[checks.CheckMessage]:
     """Report what did not become a tool, and what tools lack."""
     for server in all_servers():
-        server._finish()  # what waits for the whole site reports as well
+        # What waits for the whole site reports as well. A wrong setting has a check of its own.
+        with suppress(ImproperlyConfigured):
+            server._finish()
     reports_found = [
         (server, find()) for server, reports in list(_reports.items()) for find in reports
     ]
