@@ -147,7 +147,7 @@ def find_products(
     app=Table(
         columns=["number", "customer", "status", "total", "placed_at"],
         key="number",
-        actions=["get_order", "open_write_card"],
+        actions=["get_order"],
     ),
 )
 def find_orders(
@@ -172,7 +172,7 @@ def find_orders(
 
 
 @tool(
-    title=gettext_lazy("Show an order"),
+    title=gettext_lazy("Show the order"),
     read_only=True,
     app=Card(key="number", actions=["open_write_card"]),
 )

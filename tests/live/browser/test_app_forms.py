@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 from django import forms
-from django.utils.functional import Promise
-from django.utils.translation import gettext_lazy
 from playwright.async_api import FrameLocator, Page, expect
 
 from django_mcp import MCPServer, ToolError
@@ -16,8 +14,6 @@ from django_mcp.extensions.apps import App, ArgumentsForm
 from django_mcp.test import AsyncMCPClient
 from tests.live.browser.app_host import HOST, SANDBOXES, Host
 from tests.live.browser.pages import AXE
-
-LABEL: Promise = gettext_lazy("Delete")
 
 
 class OrderForm(forms.Form):
@@ -40,8 +36,7 @@ class OrderForm(forms.Form):
     )
     tags = forms.MultipleChoiceField(choices=[("x", "X"), ("y", "Y"), ("z", "Z")], required=False)
     is_gift = forms.BooleanField(required=False)
-    # A field may be called as an attribute of forms.
-    data = forms.JSONField(required=False)  # type: ignore[assignment]
+    details = forms.JSONField(required=False)
     basket = forms.CharField(widget=forms.HiddenInput, initial="b-1", required=False)
 
     def clean_basket(self) -> Any:
@@ -128,7 +123,7 @@ async def test_a_form_is_filled_in_and_sent_by_a_click(host: Host, calls: Calls,
     await frame.get_by_label("Card").check()
     await frame.get_by_label("Tags").select_option(["X", "Z"])
     await frame.get_by_label("Is gift").check()
-    await frame.get_by_label("Data").fill('{"a": [1]}')
+    await frame.get_by_label("Details").fill('{"a": [1]}')
 
     await send(frame).click()
 
@@ -148,7 +143,7 @@ async def test_a_form_is_filled_in_and_sent_by_a_click(host: Host, calls: Calls,
         "extras": ["w", "c"],
         "tags": ["x", "z"],
         "is_gift": True,
-        "data": {"a": [1]},
+        "details": {"a": [1]},
         "basket": "b-1",
     }
 
@@ -221,12 +216,14 @@ async def test_a_changed_hidden_field_is_refused(host: Host, calls: Calls):
 
 async def test_a_value_that_is_no_json_is_not_sent(host: Host):
     frame = await host.open("open_order")
-    await frame.get_by_label("Data").fill("{")
+    await frame.get_by_label("Details").fill("{")
 
     await send(frame).click()
 
-    await expect(frame.get_by_label("Data")).to_have_accessible_description("Enter a valid JSON.")
-    await expect(frame.get_by_label("Data")).to_be_focused()
+    await expect(frame.get_by_label("Details")).to_have_accessible_description(
+        "Enter a valid JSON."
+    )
+    await expect(frame.get_by_label("Details")).to_be_focused()
     assert await host.sent("call") == []
 
 
@@ -258,6 +255,7 @@ async def test_a_form_can_be_shown_again(host: Host, calls: Calls):
 
     await frame.get_by_role("button", name="Show the form again").click()
 
+    await expect(frame.get_by_label("Quantity")).to_be_focused()
     await expect(frame.get_by_label("Quantity")).to_have_value("")
     await expect(send(frame)).to_be_visible()
 

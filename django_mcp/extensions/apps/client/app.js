@@ -272,6 +272,13 @@
     const button = event.target.closest("[data-mcp-form] :is([data-mcp-submit], [type=submit])");
     if (button) { event.preventDefault(); send(button.closest("[data-mcp-form]")); }
   });
+  /* Who has the form shown again is in it then. */
+  let isAgain = false;
+  document.addEventListener("click", ({ target }) => { isAgain = Boolean(target.closest("[data-mcp-done] [data-mcp-call]")); });
+  document.addEventListener("mcp:swapped", ({ target }) => {
+    if (isAgain) target.querySelector("[data-mcp-form] [name]:not([type=hidden])")?.focus();
+    isAgain = false;
+  });
   document.addEventListener("keydown", (event) => {
     const form = event.target.closest("[data-mcp-form]");
     if (!form || event.key !== "Enter" || event.isComposing || !event.target.matches("input")) return;

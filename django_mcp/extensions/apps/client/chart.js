@@ -28,7 +28,7 @@
     const times = (_plot, splits, _axis, _space, incr) => splits.map((at) => (incr >= 86400 ? day : clock).format(at * 1000));
     const names = (_plot, splits) => splits.map((at) => Number.isInteger(at) ? cut(labels[at] ?? "") : "");
     drawn.set(element, new uPlot({
-      width: widthOf(element), height: HEIGHT, cursor: { drag: { x: false, y: false } },
+      width: widthOf(element), height: HEIGHT, padding: [null, 32, null, null], cursor: { drag: { x: false, y: false } },
       tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "Etc/UTC"),
       scales: {
         x: { time: isTime, range: (_plot, low, high) => isBar || low === high ? [low - room / 2, high + room / 2] : [low, high] },

@@ -185,9 +185,39 @@ def _annotate(schema: JSONObject) -> Any:
 
 
 def _relax(schema: JSONObject, *, names: tuple[str, ...]) -> JSONObject:
-    """Return an input schema by which the forms alone say what is wrong with their fields."""
-    properties = {**schema["properties"], **{name: {"type": "object"} for name in names}}
-    return {**schema, "properties": properties}
+    """Return an input schema by which the forms say what is wrong with their fields, which get plain values."""
+    forms = {
+        name: {
+            "type": "object",
+            "properties": {
+                field: _relax_field(part)
+                for field, part in schema["properties"][name].get("properties", {}).items()
+            },
+        }
+        for name in names
+    }
+    return {**schema, "properties": {**schema["properties"], **forms}}
+
+
+_PLAIN = {"type": ["string", "number", "boolean", "null"]}
+
+
+def _relax_field(part: JSONObject) -> JSONObject:
+    """Return a schema for any plain value, or list of them, in place of that of a field.
+
+    What has parts inside of parts keeps its schema, and a field of JSON takes anything.
+    """
+    given = part.get("type", ())
+    types = {given} if isinstance(given, str) else set(given)
+    if not types and part.keys().isdisjoint({"enum", "anyOf"}):
+        return {}
+    if types.isdisjoint({"array", "object"}):
+        return _PLAIN
+    inner = [part.get("items", {}), *part.get("prefixItems", ())]
+    if "object" in types or any(each.get("type") in ("array", "object") for each in inner):
+        return part
+    most = {"maxItems": part["maxItems"]} if "maxItems" in part else {}
+    return {"type": ["array", "null"], "items": _PLAIN, **most}
 
 
 def _wrap(

@@ -28,7 +28,7 @@ from django_mcp.extensions.apps.site.form_parameters import CONTEXT, FormParamet
 from django_mcp.protocol.content import Text
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.results import ToolResult
-from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.entries import ANSWERS, ToolEntry
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.server.request_checks import check_scopes
 from django_mcp.servers import MCPServer
@@ -308,7 +308,7 @@ def _open_arguments(tool: ToolEntry, form: ArgumentsForm, name: str) -> tuple[_S
         fields = describe_schema(
             tool.published(tool.form_schema, sees),
             values,
-            keys=form.keys,
+            keys=(*form.keys, ANSWERS),
             hidden=form.sources,
             is_change=form.read is not None,
         )

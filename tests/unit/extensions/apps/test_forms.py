@@ -158,6 +158,9 @@ def test_errors_of_other_clients_have_no_fields(server: MCPServer):
         ({"quantity": {"a": 1}}, "quantity"),
         ({"quantity": 5, "unknown": 1}, "unknown"),
         ({"quantity": 1e400}, "quantity"),
+        ({"quantity": 10**40}, "quantity"),
+        ({"quantity": 5, "note": [[[[["deep"]]]]]}, "note"),
+        ({"quantity": 5, "__proto__": {}}, "__proto__"),
         ({"quantity": 5, "note": "\x00"}, "note"),
     ],
 )
@@ -174,6 +177,34 @@ def test_a_form_is_an_object(client: MCPClient, form: Any):
 
     assert result.is_error
     assert result.meta["django_mcp/errors"].keys() == {""}
+
+
+class ListForm(forms.Form):
+    """A form with what takes several values."""
+
+    sizes = forms.MultipleChoiceField(choices=[("s", "S"), ("l", "L")], required=False)
+    extra = forms.JSONField(required=False)
+    moment = forms.SplitDateTimeField(required=False)
+
+
+@pytest.mark.parametrize("depth", [3, 60])
+@pytest.mark.parametrize("name", ["sizes", "extra", "moment"])
+def test_what_is_nested_breaks_nothing(name: str, depth: int):
+    server = MCPServer("nested", public=True)
+
+    @server.tool(app=App(form=ListForm))
+    def take(form: ListForm) -> str:
+        """Take it."""
+        return "taken"
+
+    value: Any = "s"
+    for _ in range(depth):
+        value = [value]
+
+    result = MCPClient(server, capabilities=HOST).call("take", form={name: value})
+
+    assert "Internal error" not in result.text
+    assert result.is_error == (name != "extra")
 
 
 class TestRights:
@@ -251,6 +282,7 @@ def test_choices_are_those_that_the_user_may_see(members: MCPServer):
     assert "bob" not in refused.text
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_many_choices_are_bounded(members: MCPServer):
     ann = User.objects.create_user("ann")
