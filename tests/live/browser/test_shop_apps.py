@@ -98,7 +98,9 @@ async def test_the_orders_are_a_table_with_cards(host: Host, tmp_path: Path):
 async def test_a_card_is_written_in_a_form(host: Host, tmp_path: Path):
     frame = await host.open("open_write_card", {"number": "2026-0002"})
     await frame.get_by_label("Paper").select_option(label="Stars")
-    await frame.get_by_role("textbox", name="Card").fill("All the best for your birthday, from the whole family")
+    await frame.get_by_role("textbox", name="Card").fill(
+        "All the best for your birthday, from the whole family"
+    )
     await frame.get_by_role("button").first.click()
 
     await expect(frame.get_by_text("The cards with stars hold 40 letters.")).to_be_visible()
