@@ -77,7 +77,8 @@ class GeneratedOptions:
         toolset: of all tools; by default the label of the app of the source.
         style: `"single"`: each tool is listed. `"compact"`: a few tools for all models lead to them, and they
             are not listed.
-        app: whether hosts with MCP Apps show ready-made pages with the tools.
+        app: whether hosts with MCP Apps show ready-made pages with the tools. A tool that deletes an object, or changes
+            several, then asks before it runs; see `confirm` of `ToolOptions`.
     """
 
     include: Collection[str] | None = None
@@ -213,9 +214,11 @@ READY_APPS: Mapping[str, str] = {
     "search": "table",
     "get": "card",
     "summarize": "chart",
-    "delete": "question",
 }
 """The ready-made pages of tools, by their roles, as the option `app=` of a tool names them."""
+
+CONFIRMED = ("delete", "update_many")
+"""The roles of tools that ask on a page before they run."""
 
 _ALL = "arguments_of_call"
 """The parameter for all arguments as one dict; no argument should have its name."""
@@ -368,6 +371,7 @@ def register_generated(
     function.is_listed = options.style == SINGLE
     tool = {
         "app": _choose_app(function) if options.app else None,
+        "confirm": "app" if options.app and function.role in CONFIRMED else None,
         **tool,
         **options.annotations.get(action, {}),
     }

@@ -80,7 +80,8 @@ def viewset_tools(
             view's permission classes. These still decide about each call.
         max_results: rows of a page, and of a list without pages, at most.
         toolset: of all tools; by default the label of the app that the view is in.
-        app: whether hosts with MCP Apps show ready-made pages with the tools: tables and cards.
+        app: whether hosts with MCP Apps show ready-made pages with the tools: tables and cards. A deletion then asks
+            before it runs; see `confirm` of `ToolOptions`.
 
     The URLs of the view are read when the server is first used or checked: they tell further variables of
     the URL, and further actions.

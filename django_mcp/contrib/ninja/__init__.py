@@ -73,7 +73,8 @@ def operation_tools(
             authentication. This still decides about each call.
         max_results: rows of a list, and of a page, at most.
         toolset: of all tools; by default the label of the app that the function of the operation is in.
-        app: whether hosts with MCP Apps show ready-made pages with the tools: tables and cards.
+        app: whether hosts with MCP Apps show ready-made pages with the tools: tables and cards. A deletion then asks
+            before it runs; see `confirm` of `ToolOptions`.
 
     Returns:
         The tools. An operation that cannot become one is left out, and `manage.py check` says why.

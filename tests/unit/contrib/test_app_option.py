@@ -255,18 +255,21 @@ def test_a_deletion_asks_before(source: str, make: Callable[[str], MCPServer], r
     assert Product.objects.count() == 2
 
 
-@pytest.mark.parametrize(("source"), ["view", "operation"])
-def test_a_card_asks_where_the_tool_does_not(
+@pytest.mark.parametrize("source", ["view", "operation"])
+def test_a_deletion_of_an_api_asks_as_well(
     source: str, make: Callable[[str], MCPServer], root: User
 ):
     _add, search, get, delete = SOURCES[source]
     client = MCPClient(make(source), user=root, capabilities=HOST)
 
-    assert delete not in [name for name, _ in calls_in(part_of(client.call(search)))]
+    assert delete in [name for name, _ in calls_in(part_of(client.call(search)))]
     card = part_of(client.call(get, sku="cup"))
+    assert (delete, {"sku": "cup"}) in calls_in(card)
+    asked = client.call(delete, sku="cup")
 
-    assert card.index("<details") < card.index(f'data-mcp-call="{delete}"')
-    client.call(delete, sku="cup")
+    assert ">cup</dd>" in part_of(asked)
+    assert Product.objects.count() == 3
+    assert not client.confirm(asked).is_error
     assert Product.objects.count() == 2
 
 

@@ -123,19 +123,10 @@ class Chart(App):
             raise ValueError(f"kind is {self.kind!r:.60}: write {' or '.join(map(repr, KINDS))}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question(App):
-    """A page for a tool that does nothing until it is called with the `confirmation` that it returned."""
-
-    template: str | None = PAGE
-    fragment: str | None = "django_mcp/apps/question.html"
-
-
 READY: Mapping[str, type[App]] = {
     "table": Table,
     "card": Card,
     "chart": Chart,
-    "question": Question,
 }
 """What generated tools name in place of an `App`."""
 

@@ -6,17 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from django_mcp.extensions.apps.core.app import App, Rendered
-from django_mcp.extensions.apps.core.ready import Card, Chart, Question, Table
+from django_mcp.extensions.apps.core.ready import Card, Chart, Table
 from django_mcp.extensions.apps.site.ready.cards import describe_card
 from django_mcp.extensions.apps.site.ready.charts import describe_chart
-from django_mcp.extensions.apps.site.ready.questions import describe_question
 from django_mcp.extensions.apps.site.ready.tables import Context, describe_table
 
 _DESCRIBE: Mapping[type[App], Callable[[Any, Rendered], Context]] = {
     Table: describe_table,
     Card: describe_card,
     Chart: describe_chart,
-    Question: describe_question,
 }
 
 
