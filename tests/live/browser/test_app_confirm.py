@@ -6,14 +6,18 @@ import asyncio
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import User
 from playwright.async_api import FrameLocator, Page, expect
 
 from django_mcp import MCPServer
+from django_mcp.contrib.models import ModelTools
 from django_mcp.extensions.apps import Confirm
 from django_mcp.protocol.json import decode
 from django_mcp.test import AsyncMCPClient
 from tests.live.browser.app_host import HOST, SANDBOXES, Host
 from tests.live.browser.pages import AXE
+from tests.support.library.models import Shelf
 
 pytestmark = pytest.mark.django_db
 
@@ -198,3 +202,33 @@ async def test_the_page_is_accessible_and_fits(
     await button(frame).click()
     await expect(frame.get_by_text("The order was cancelled.")).to_be_visible()
     assert await inner.evaluate(look) == []
+
+
+class Shelves(ModelTools):
+    model = Shelf
+    fields = ["name"]
+    lookup_field = "name"
+    writes = ["delete"]
+    everyone = True
+    app = True
+
+
+async def test_a_row_of_a_table_is_deleted_after_a_question(page: Page):
+    root = await sync_to_async(User.objects.create_superuser)("root")
+    for name in ("maps", "novels"):
+        await Shelf.objects.acreate(name=name, owner=root)
+    server = MCPServer("shelves")
+    await sync_to_async(Shelves.register)(server=server)
+    host = Host(page, AsyncMCPClient(server, user=root, capabilities=HOST))
+    frame = await host.open("search_shelves")
+    rows = frame.locator("tbody tr")
+    await expect(rows).to_have_count(2)
+
+    await rows.filter(has_text="maps").get_by_role("button", name="Delete").click()
+    await expect(frame.get_by_text('Delete shelf "maps"?')).to_be_visible()
+    assert await Shelf.objects.acount() == 2
+    await frame.locator("[data-mcp-question] .mcp-danger").click()
+
+    await expect(frame.get_by_text('shelf "maps" was deleted.')).to_be_visible()
+    await expect(rows).to_have_count(1)
+    assert await Shelf.objects.acount() == 1
