@@ -19,7 +19,7 @@ from tests.live.browser.app_host import HOST, SANDBOXES, Host
 from tests.live.browser.pages import AXE
 from tests.support.library.models import Shelf
 
-pytestmark = pytest.mark.django_db
+pytestmark = pytest.mark.django_db(transaction=True)
 
 HOSTILE = "</script><img src=x onerror=document.title='hacked'>{{ 7 }}"
 ARGUMENTS = {"number": HOSTILE, "reason": "late\nand broken", "lines": [1, 2], "notify": False}

@@ -495,6 +495,7 @@ def test_another_client_calls_twice(shop: Any, revision: str):
 # -- asynchronous tools, results, options
 
 
+@pytest.mark.django_db(transaction=True)
 async def test_an_asynchronous_tool_is_confirmed():
     server, ran = MCPServer("orders", public=True), []
 
