@@ -113,10 +113,9 @@ class Agreement:
             if not take_confirmation(ctx._call, arguments, self._state):
                 # Or the object has changed since, or more would fall with it.
                 raise ToolError(
-                    _(
-                        "The confirmation is not for this call, was used already, or is older than ten "
-                        "minutes. Nothing was done. Call without it, so that the user is asked again."
-                    )
+                    _("The confirmation is not for this call, was used already, or is too old.")
+                    + " "
+                    + _("Nothing was done. Call without it, so that the user is asked again.")
                 )
         elif not agreed:
             return {"message": self._refused}

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db
 HOST = {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}}
 ALL = sorted(each.name for each in REVISIONS)
 WITH_APPS = ("2025-11-25", "2026-07-28")
-REFUSED = "The confirmation is not for this call, was used already, or is older than ten minutes."
+REFUSED = "The confirmation is not for this call, was used already, or is too old."
 
 
 class Cancelled(TypedDict):
