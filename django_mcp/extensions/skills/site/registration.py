@@ -44,21 +44,22 @@ def find_roots(server: MCPServer) -> Iterator[Root]:
 
 def register(server: MCPServer) -> None:
     """Register the skills in folders, in place of those that were registered before."""
-    for uri, entry in list(server.registry.registered["resources"].items()):
+    for uri, entry in list(server._registry.registered["resources"].items()):
         skill = skill_of(entry)
         if skill is not None and skill.files is not None:
             server.remove_resource(uri)
     try:
         permissions = server.options.skills_permissions or {}
-    except ImproperlyConfigured:
-        # The checks report it, and a server with a wrong setting serves nothing.
+        server._find_extensions()
+    except (ImproperlyConfigured, ValueError, TypeError):
+        # The checks report it, and a server with a wrong setting or extension serves nothing.
         return
     for root in find_roots(server):
         found = read_skills(root.path)
         for problem in found.problems:
             logger.warning("A skill is not served. %s: %s", problem.place, problem.text)
         for skill in found.skills:
-            if skill.uri in server.registry.registered["resources"]:
+            if skill.uri in server._registry.registered["resources"]:
                 logger.warning(
                     "The skill in %s is not served, since another has its URI %s",
                     skill.folder,
