@@ -82,7 +82,8 @@ class MCPServer(BaseServer, InProcess, SiteClientMethods):
             key: options.pop(key) for key in AUTHENTICATION_KEYWORDS if key in options
         }
         self._given = options
-        self._finish_later(self._register_parts)
+        # Not one of those that are called again when URLs change, which would end the engine of any server.
+        self._unfinished.append(self._register_parts)
         remember(self)
 
     @property

@@ -15,7 +15,7 @@ from django.test import override_settings
 from django_mcp import Context, MCPServer
 from django_mcp.execution.outages import Breaker
 from django_mcp.execution.threads import run_in_pool
-from django_mcp.models import DisabledEntry, Session, SessionItem
+from django_mcp.models import BusMessage, DisabledEntry, Session, SessionItem, Stream, Worker
 from django_mcp.protocol.headers import Headers
 from django_mcp.protocol.json import decode
 from django_mcp.server.exchange.channel import Channel
@@ -29,8 +29,8 @@ class ToBroken:
     asked = 0
 
     def db_for_read(self, model: type[Model], **_hints: Any) -> str:
-        # A background thread periodically reads the disabled entries.
-        type(self).asked += model is not DisabledEntry
+        # Background threads read the disabled entries and messages, and write what is open.
+        type(self).asked += model not in (DisabledEntry, BusMessage, Stream, Worker)
         return "broken"
 
     db_for_write = db_for_read
