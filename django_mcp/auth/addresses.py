@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest
 from django.urls import get_script_prefix
 
@@ -16,6 +17,9 @@ from django_mcp.protocol.names import SEGMENT
 
 METADATA_PATH = "/.well-known/oauth-protected-resource"
 """The path of a resource's metadata, before the resource's own path (RFC 9728 section 3.1)."""
+
+MAX_HOST_CHARS = 260
+"""Of a name of the DNS with a port. `urlsplit` keeps what it has split."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -26,11 +30,16 @@ def origin_of(request: HttpRequest) -> str:
     They are those of `DJANGO_MCP["PUBLIC_URL"]`, or else of the request.
 
     Raises:
-        DisallowedHost: there is no `PUBLIC_URL`, and `ALLOWED_HOSTS` does not have the host.
+        DisallowedHost: there is no `PUBLIC_URL`, and `ALLOWED_HOSTS` does not have the host, or no name is so long.
     """
     known = settings.PUBLIC_URL
     if known is None:
-        known = f"{request.scheme}://{request.get_host()}"
+        host = request.get_host()
+        if len(host) > MAX_HOST_CHARS:
+            raise DisallowedHost(
+                f"The host has {len(host)} characters, of at most {MAX_HOST_CHARS}"
+            )
+        known = f"{request.scheme}://{host}"
     return canonical_uri(known) or known
 
 

@@ -16,6 +16,7 @@ from django.utils.safestring import mark_safe
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
+from django_mcp.contrib.model_forms import offered_fields
 from django_mcp.protocol.json import JSONObject, encode
 
 MAX_CHOICES = 200
@@ -117,13 +118,13 @@ class FormField:
 
 
 def describe_form(form: forms.BaseForm) -> list[FormField]:
-    """Return the fields of a form without data, with the choices that it offers.
+    """Return the fields of a form without data that callers may fill in, with the choices that it offers.
 
-    It makes one query for each field that takes objects.
+    It makes one query for each field that takes objects. Nothing is told of the others, such as those of passwords,
+    whose values no page of Django shows.
     """
-    return [
-        _describe_field(form, name, each) for name, each in form.fields.items() if not each.disabled
-    ]
+    offered = offered_fields(form.fields, (), (), takes_hidden=True)
+    return [_describe_field(form, name, form.fields[name]) for name in offered]
 
 
 def _describe_field(form: forms.BaseForm, name: str, each: Any) -> FormField:

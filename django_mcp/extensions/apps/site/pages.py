@@ -22,6 +22,10 @@ MAX_REPEATED_CHARS = 64 * 1024 * 1024
 """What a page may become that shows the longest text of the result with each value."""
 
 
+MAX_ARGUMENTS_CHARS = 20_000
+"""Of the arguments of a call whose result is shown by a ready-made app, which has them in each heading and button."""
+
+
 class SiteTemplates:
     """The templates that the engines of this site find."""
 
@@ -45,8 +49,11 @@ class SiteTemplates:
         """Return the part of a page for the result of a call; None: it, or the result, is too large."""
 
         def render() -> str | None:
-            # Ready-made apps show as much of a result as is bounded.
-            if not is_ready(app) and not _may_be_rendered(rendered.result):
+            # Ready-made apps show as much of a result as is bounded, but repeat the arguments.
+            if is_ready(app):
+                if len(encode(rendered.arguments)) > MAX_ARGUMENTS_CHARS:
+                    return None
+            elif not _may_be_rendered(rendered.result, rendered.arguments):
                 return None
             html = _render(app, rendered)
             # Before the event loop has to encode it.
@@ -71,9 +78,12 @@ def _render(app: App, rendered: Rendered) -> str:
     return render_to_string(app.fragment or "", context)
 
 
-def _may_be_rendered(result: Any) -> bool:
-    """Return whether the time and the memory to render a result are bounded, with a loop over its values."""
-    count, longest = 0, 0
+def _may_be_rendered(result: Any, arguments: Any) -> bool:
+    """Return whether the time and the memory to render a result are bounded, with a loop over its values.
+
+    Each turn of the loop may show all of the arguments.
+    """
+    count, longest = 0, len(encode(arguments))
     left = [result]
     while left and count <= MAX_VALUES:
         value = left.pop()

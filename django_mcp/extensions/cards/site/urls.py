@@ -34,6 +34,9 @@ ALIAS_PATH = "/.well-known/mcp/server-card.json"
 MAX_KEPT = 256
 """Cards that are kept in memory: the host of a request and the values in a path make others."""
 
+MAX_KEPT_CHARS = 1_000
+"""Of the URLs in a document that is kept: some servers let through hosts and paths of megabytes."""
+
 _HEADERS = {
     "Access-Control-Allow-Methods": "GET",
     "Access-Control-Allow-Headers": "Content-Type, If-None-Match",
@@ -54,7 +57,7 @@ def patterns_of(server: BaseServer) -> list[URLPattern]:
         return []
 
     def card(request: HttpRequest, **_captured: object) -> HttpResponseBase:
-        return _respond(request, _keep_card(server, _url_of(request)), CARD_TYPE)
+        return _respond(request, _find_card(server, _url_of(request)), CARD_TYPE)
 
     view = _open(card)
     return [path(f"mcp{SUFFIX}", view, name="card"), path(f"mcp{SUFFIX}/", view)]
@@ -70,9 +73,7 @@ def root_patterns() -> list[URLPattern]:
 
 def catalog(request: HttpRequest) -> HttpResponseBase:
     """Return the catalog of the servers that have cards."""
-    origin = _origin_of(request)
-    cards = tuple((name, origin + path + SUFFIX) for path, name in _find_named())
-    return _respond(request, _keep_catalog(cards) if cards else None, CATALOG_TYPE)
+    return _respond(request, _find_catalog(_origin_of(request)), CATALOG_TYPE)
 
 
 def root_card(request: HttpRequest) -> HttpResponseBase:
@@ -81,7 +82,7 @@ def root_card(request: HttpRequest) -> HttpResponseBase:
     server = None if path is None else find_server(path)
     if path is None or server is None:
         return _respond(request, None, CARD_TYPE)
-    return _respond(request, _keep_card(server, _origin_of(request) + path), CARD_TYPE)
+    return _respond(request, _find_card(server, _origin_of(request) + path), CARD_TYPE)
 
 
 def _open(view: View) -> View:
@@ -128,10 +129,23 @@ def _url_of(request: HttpRequest) -> str:
     return _origin_of(request) + request.path_info.rstrip("/").removesuffix(SUFFIX)
 
 
+def _find_card(server: MCPServer, url: str) -> _Document | None:
+    make = _keep_card if len(url) <= MAX_KEPT_CHARS else _keep_card.__wrapped__
+    return make(server, url)
+
+
 @lru_cache(MAX_KEPT)
 def _keep_card(server: MCPServer, url: str) -> _Document | None:
     card = make_card(server, url)
     return None if card is None else _encode(card)
+
+
+def _find_catalog(origin: str) -> _Document | None:
+    cards = tuple((name, origin + path + SUFFIX) for path, name in _find_named())
+    if not cards:
+        return None
+    make = _keep_catalog if len(origin) <= MAX_KEPT_CHARS else _keep_catalog.__wrapped__
+    return make(cards)
 
 
 @lru_cache(MAX_KEPT)

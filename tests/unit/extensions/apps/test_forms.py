@@ -492,3 +492,42 @@ class TestArguments:
 
         with pytest.raises(RegistrationError, match="'order', which is no argument"):
             server.register_tool(change, app=App(form=ArgumentsForm(keys=["order"])))
+
+
+class SecretForm(forms.Form):
+    name = forms.CharField()
+    token = forms.CharField(widget=forms.PasswordInput, required=False)
+
+
+def test_a_page_does_not_show_the_passwords_of_a_form():
+    server = MCPServer("forms-secrets", public=True)
+
+    @server.tool(app=App(form=SecretForm, initial=lambda user: {"name": "A", "token": "s3cret"}))
+    def change(form: SecretForm) -> dict[str, Any]:
+        """Change it."""
+        return {"name": form.cleaned_data["name"]}
+
+    result = MCPClient(server, capabilities=HOST).call("open_change")
+
+    assert result.structured["values"] == {"name": "A"}
+    assert "s3cret" not in result.text + str(result.meta)
+
+
+class SizesForm(forms.Form):
+    sizes = forms.MultipleChoiceField(choices=[("s", "S"), ("m", "M")])
+
+
+def test_a_field_takes_no_more_values_than_its_form_compares_at_once():
+    server = MCPServer("forms-sizes", public=True)
+
+    @server.tool
+    def choose(form: SizesForm) -> list[str]:
+        """Choose."""
+        chosen: list[str] = form.cleaned_data["sizes"]
+        return chosen
+
+    client = MCPClient(server, capabilities=HOST)
+    result = client.call("choose", form={"sizes": ["s"] * 1_001})
+
+    assert result.is_error
+    assert "Choose at most 1000." in result.text

@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 import json
 import re
-from typing import Any
+import tracemalloc
+from typing import Any, Literal
 
 import pytest
 from django.contrib.auth.models import User
@@ -317,3 +318,36 @@ def test_rows_of_another_shape_are_shown(row: Any):
     assert "mcp-title" in part
     if row and "a.b" in row:
         assert cells_of(part) == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("given", "count"), [({"search": '"' * 400_000}, 1), ({"shop": '"' * 9_000}, 500)]
+)
+def test_a_table_does_not_repeat_long_arguments(given: dict[str, str], count: int):
+    server = MCPServer("tables-arguments", public=True)
+    names = [f"c{number}" for number in range(30)]
+
+    @server.tool(read_only=True, app=Table(key="pk", actions=["take"]))
+    def list_rows(
+        shop: str = "",
+        search: str = "",
+        ordering: Literal[tuple(names)] = "c0",  # type: ignore[valid-type]
+    ) -> dict[str, Any]:
+        """List them."""
+        return {"results": [{"pk": number, **dict.fromkeys(names, 0)} for number in range(count)]}
+
+    @server.tool
+    def take(shop: str, pk: int) -> str:
+        """Take one."""
+        return f"{shop} {pk}"
+
+    client = MCPClient(server, capabilities=HOST)
+    client.call("list_rows")
+    tracemalloc.start()
+    try:
+        client.call("list_rows", **given)
+        _kept, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 25_000_000

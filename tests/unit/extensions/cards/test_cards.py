@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -221,3 +223,32 @@ def test_what_clients_would_refuse_is_reported(change: dict[str, Any], told: str
 
     assert len(found) == 1
     assert told in found[0]
+
+
+@override_settings(ALLOWED_HOSTS=[".example.com"], DJANGO_MCP={**SHOP, "PUBLIC_URL": None})
+@pytest.mark.parametrize("address", [CARD, CATALOG])
+def test_hosts_longer_than_any_name_are_refused_and_not_kept(address: str):
+    tracemalloc.start()
+    try:
+        for number in range(20):
+            host = f"{number}{'a' * 1_000_000}.example.com"
+            assert Client().get(address, headers={"host": host}).status_code == 400
+        gc.collect()
+        kept, _peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert kept < 10_000_000
+
+
+def test_cards_of_long_paths_are_not_kept():
+    tracemalloc.start()
+    try:
+        for number in range(20):
+            assert Client().get(f"/of/{number}{'a' * 200_000}{CARD}").status_code == 200
+        gc.collect()
+        kept, _peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert kept < 10_000_000

@@ -17,6 +17,9 @@ from django_mcp.registry.entries import ToolEntry
 CONFIRMATION = "confirmation"
 """The argument, and the member of a result, of tools that do nothing before it is sent back."""
 
+MAX_GIVEN_CHARS = 1_000
+"""Of further arguments of a button, which each row has."""
+
 DETAIL = "#mcp-detail"
 """The place of the page where one object is shown."""
 
@@ -118,13 +121,16 @@ class Acts:
         given = self._rendered.arguments
         if any(name not in given for name in required):
             return
+        further = {name: given[name] for name in required}
+        if len(write_arguments(further)) > MAX_GIVEN_CHARS:
+            return
         writes = not tool.annotations["readOnlyHint"]
         destroys = is_deletion or (writes and tool.annotations["destructiveHint"])
         yield Act(
             tool=tool.name,
             text=text,
             key=self.key or "",
-            given={name: given[name] for name in required},
+            given=further,
             is_dangerous=destroys,
             asks=destroys and CONFIRMATION not in properties_of(tool.input_schema),
         )
