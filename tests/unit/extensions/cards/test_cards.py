@@ -227,18 +227,10 @@ def test_what_clients_would_refuse_is_reported(change: dict[str, Any], told: str
 
 @override_settings(ALLOWED_HOSTS=[".example.com"], DJANGO_MCP={**SHOP, "PUBLIC_URL": None})
 @pytest.mark.parametrize("address", [CARD, CATALOG])
-def test_hosts_longer_than_any_name_are_refused_and_not_kept(address: str):
-    tracemalloc.start()
-    try:
-        for number in range(20):
-            host = f"{number}{'a' * 1_000_000}.example.com"
-            assert Client().get(address, headers={"host": host}).status_code == 400
-        gc.collect()
-        kept, _peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+def test_hosts_longer_than_any_name_are_refused(address: str):
+    response = Client().get(address, headers={"host": f"{'a' * 300}.example.com"})
 
-    assert kept < 10_000_000
+    assert response.status_code == 400
 
 
 def test_cards_of_long_paths_are_not_kept():
