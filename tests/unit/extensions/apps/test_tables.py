@@ -336,7 +336,7 @@ def test_a_table_does_not_repeat_long_arguments(given: dict[str, str], count: in
         """List them."""
         return {"results": [{"pk": number, **dict.fromkeys(names, 0)} for number in range(count)]}
 
-    @server.tool
+    @server.tool(read_only=True)
     def take(shop: str, pk: int) -> str:
         """Take one."""
         return f"{shop} {pk}"
