@@ -11,7 +11,7 @@ from django_mcp import ToolError
 from django_mcp.context import Context
 from django_mcp.contrib.confirming import Agreement, read_state
 from django_mcp.extensions.apps.core.confirm import Confirmed
-from django_mcp.extensions.apps.site.terms import find_terms
+from django_mcp.extensions.apps.site.values import find_terms
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.registry.access import ObjectCheck
 from django_mcp.server.asking.confirming import CONFIRMATION, without_confirmation

@@ -10,13 +10,13 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.forms.utils import pretty_name, to_current_timezone
+from django.forms.utils import to_current_timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.safestring import mark_safe
-from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
 from django_mcp.contrib.model_forms import offered_fields
+from django_mcp.extensions.apps.site.values import label_of
 from django_mcp.protocol.json import JSONObject, encode
 
 MAX_CHOICES = 200
@@ -369,7 +369,7 @@ def _describe_part(
 ) -> FormField:
     part, is_nullable = _resolve(given, whole)
     value = values.get(name, None if is_change else part.get("default"))
-    label = str(part.get("title") or capfirst(pretty_name(name)))
+    label = label_of(name, part)
     field_of = _FieldOfSchema(part, is_nullable, value, is_required)
     kind, reads, choices = field_of.find_kind()
     empty = field_of.find_empty(kind, is_change=is_change)

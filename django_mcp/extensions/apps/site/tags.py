@@ -16,23 +16,18 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.staticfiles import finders
-from django.forms.utils import pretty_name
 from django.template import Library, Node, TemplateSyntaxError
 from django.template.base import FilterExpression, NodeList, Parser, Token, token_kwargs
 from django.template.context import Context
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
-from django.utils.text import capfirst
 from django.utils.translation import get_language, get_language_bidi, gettext
 
 from django_mcp import __version__
-from django_mcp.extensions.apps.site.terms import find_terms, tell
+from django_mcp.extensions.apps.site.values import find_plain, find_terms, tell
 from django_mcp.protocol.json import encode
 
 register = Library()
-
-MAX_VALUES, MAX_VALUE_CHARS = 30, 500
-"""Of a result that is shown without a template of its own."""
 
 MAX_FILE_BYTES = 1024 * 1024
 """Of a file that is put into a page."""
@@ -143,15 +138,8 @@ def mcp_args(**arguments: Any) -> SafeString:
 
 @register.filter
 def mcp_values(result: Any) -> list[tuple[str, str]]:
-    """Return the plain values of a structured result with their names, for people."""
-    if not isinstance(result, Mapping):
-        return []
-    plain = [
-        (capfirst(pretty_name(name)), str(value)[:MAX_VALUE_CHARS])
-        for name, value in result.items()
-        if isinstance(value, str | int | float) and not isinstance(value, bool) and value != ""
-    ]
-    return plain[:MAX_VALUES]
+    """Return the texts and numbers of a result with their names for people."""
+    return find_plain(result)
 
 
 @register.filter
@@ -162,7 +150,7 @@ def mcp_json(value: object) -> str:
 
 @register.filter
 def mcp_told(value: object) -> str:
-    """Return a value of JSON as a text for people."""
+    """Return a value as a whole text for people."""
     return tell(value, keeps_lines=True)
 
 

@@ -10,17 +10,16 @@ from django.utils.translation import gettext as _
 from django_mcp.extensions.apps.core.app import Rendered
 from django_mcp.extensions.apps.core.ready import Card
 from django_mcp.extensions.apps.site.ready.acts import DETAIL, Acts, write_arguments
-from django_mcp.extensions.apps.site.ready.cells import (
+from django_mcp.extensions.apps.site.ready.columns import (
     MAX_COLUMNS,
     Column,
     find_columns,
     resolve,
     split_names,
-    to_html,
-    to_text,
 )
 from django_mcp.extensions.apps.site.ready.rows import properties_of
 from django_mcp.extensions.apps.site.ready.tables import CUT, Context, title_of, write_table
+from django_mcp.extensions.apps.site.values import to_html, to_text
 from django_mcp.protocol.json import JSONObject
 
 MAX_INNER_ROWS = 100

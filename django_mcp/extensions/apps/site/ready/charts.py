@@ -12,16 +12,15 @@ from django.utils.translation import gettext as _
 
 from django_mcp.extensions.apps.core.app import Rendered
 from django_mcp.extensions.apps.core.ready import Chart
-from django_mcp.extensions.apps.site.ready.cells import (
+from django_mcp.extensions.apps.site.ready.columns import (
     MAX_COLUMNS,
     Column,
     find_columns,
     is_numeric,
-    to_number,
-    to_text,
 )
 from django_mcp.extensions.apps.site.ready.rows import find_rows
 from django_mcp.extensions.apps.site.ready.tables import MAX_ROWS, Context, title_of, write_table
+from django_mcp.extensions.apps.site.values import to_number, to_text
 from django_mcp.protocol.json import JSONObject, encode
 
 MAX_SERIES = 8

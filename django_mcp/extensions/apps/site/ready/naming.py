@@ -1,4 +1,4 @@
-"""What ready-made apps name that no result has, or no server."""
+"""What ready-made apps name: members that their results do not have, and tools."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from django_mcp.extensions.apps.core.app import App
 from django_mcp.extensions.apps.core.ready import Card, Chart, Table
-from django_mcp.extensions.apps.site.ready.cells import resolve
+from django_mcp.extensions.apps.site.ready.columns import resolve
 from django_mcp.extensions.apps.site.ready.rows import ROWS, properties_of
 from django_mcp.protocol.json import JSONObject
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from django_mcp.extensions.apps.site.ready.cells import find, resolve
+from django_mcp.extensions.apps.site.ready.columns import find, resolve
 from django_mcp.protocol.json import JSONObject
 
 ROWS = ("results", "items", "rows", "groups", "result")

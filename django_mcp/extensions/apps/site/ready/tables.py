@@ -13,15 +13,11 @@ from django.utils.translation import gettext as _
 from django_mcp.extensions.apps.core.app import Rendered
 from django_mcp.extensions.apps.core.ready import Table
 from django_mcp.extensions.apps.site.ready.acts import DETAIL, Act, Acts, write_arguments
-from django_mcp.extensions.apps.site.ready.cells import (
+from django_mcp.extensions.apps.site.ready.columns import (
     MAX_COLUMNS,
-    NOTHING,
     Column,
-    escape_text,
     find_columns,
     split_names,
-    to_text,
-    write_html,
 )
 from django_mcp.extensions.apps.site.ready.rows import find_rows, properties_of
 from django_mcp.extensions.apps.site.ready.turning import (
@@ -30,6 +26,7 @@ from django_mcp.extensions.apps.site.ready.turning import (
     find_total,
     without_place,
 )
+from django_mcp.extensions.apps.site.values import NOTHING, escape_text, to_text, write_html
 from django_mcp.protocol.json import JSONObject
 
 MAX_ROWS = 500
