@@ -8,7 +8,8 @@ from playwright.async_api import FrameLocator, Page, expect
 
 from django_mcp import MCPServer
 from django_mcp.contrib.models import ModelTools
-from django_mcp.extensions.apps.site.forms import form_app_for, register_opening_tool
+from django_mcp.extensions.apps import App, ArgumentsForm
+from django_mcp.extensions.apps.site.forms import register_opening_tool
 from django_mcp.test import AsyncMCPClient
 from tests.live.browser.app_host import HOST, Host
 from tests.support.library.models import Sample, Tag
@@ -32,8 +33,8 @@ async def host(page: Page, db: None) -> Host:
     server = MCPServer("samples", public=True)
     Samples.register(server=server)
     tools = server.registry.tools
-    register_opening_tool(server, tools["create_sample"], form_app_for())
-    change = form_app_for(keys=["id"], read="get_sample")
+    register_opening_tool(server, tools["create_sample"], App(form=ArgumentsForm()))
+    change = App(form=ArgumentsForm(keys=["id"], read="get_sample"))
     register_opening_tool(server, tools["update_sample"], change)
     user = await User.objects.acreate_superuser("root")
     return Host(page, AsyncMCPClient(server, capabilities=HOST, user=user))

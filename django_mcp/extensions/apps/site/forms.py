@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from types import MappingProxyType
 from typing import Annotated, Any, Final
 
 from django.utils.text import format_lazy
@@ -20,7 +19,6 @@ from django_mcp.extensions.apps.core.app import (
     FORM_TEMPLATE,
     App,
     ArgumentsForm,
-    MakeContext,
     Shown,
 )
 from django_mcp.extensions.apps.site.form_fields import FormField, describe_form, describe_schema
@@ -62,29 +60,6 @@ OUTPUT: JSONObject = object_schema(
     required=["tool", "values", "choices"],
 )
 """The schema of what a tool that shows a form returns."""
-
-
-def form_app_for(
-    *,
-    keys: Sequence[str] = (),
-    read: str | None = None,
-    sources: Mapping[str, str] = MappingProxyType({}),
-    template: str | None = None,
-    fragment: str | None = None,
-    context: MakeContext | None = None,
-) -> App:
-    """Return the app of a generated tool that writes: its form is made from its input schema.
-
-    Args:
-        keys: the arguments that say which object is meant, such as `("number",)`; none for a new object.
-        read: the name of the tool that returns the object with these `keys`; see `ArgumentsForm`.
-        sources: values of that result that other arguments start with; see `ArgumentsForm`.
-        template: the page; None: `django_mcp/apps/form.html`.
-        fragment: the template that shows the result of the tool; None: its values in a list.
-        context: returns further variables for `fragment`.
-    """
-    form = ArgumentsForm(keys=tuple(keys), read=read, sources=dict(sources))
-    return App(form=form, template=template, fragment=fragment, context=context)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +140,7 @@ def register_opening_tool(server: MCPServer, tool: ToolEntry, app: App) -> ToolE
     Args:
         server: has the tool.
         tool: that the form calls.
-        app: with the form, such as `form_app_for(...)` returns.
+        app: with the form.
 
     Raises:
         RegistrationError: there is a tool of that name, or the form does not fit the tool.
