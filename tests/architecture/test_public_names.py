@@ -13,6 +13,7 @@ import django.http
 import pytest
 
 import django_mcp.calls
+import django_mcp.extensions.apps
 import django_mcp.inprocess
 import django_mcp.models
 import django_mcp.test
@@ -23,6 +24,7 @@ RAISED = re.compile(r"^    ([A-Z]\w+(?:, [A-Z]\w+)*):", re.MULTILINE)
 HOMES = (
     django_mcp,
     django_mcp.calls,
+    django_mcp.extensions.apps,
     django_mcp.inprocess,
     django_mcp.models,
     django_mcp.test,

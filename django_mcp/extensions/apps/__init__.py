@@ -1,7 +1,7 @@
 """Apps: pages of tools, which hosts show in a conversation.
 
-`core` is without Django, `site` has the templates and their tags, `client` what a page contains of this package,
-and `checks` the system checks.
+`core` is without Django, `site` has the templates and their tags, `client` the styles and scripts that each page gets,
+`admin` the preview in the catalogue, `checks` the system checks, and `testing` what the test client does with pages.
 """
 
 from __future__ import annotations

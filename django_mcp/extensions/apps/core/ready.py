@@ -45,8 +45,8 @@ class Table(App):
     `query`, `q`), and `cursor`, `page` or `offset`. At most 500 rows are shown.
 
     Args:
-        rows: the member of the result that has the rows, such as `"rows"` or `"page.rows"`; by default the only list of
-            objects in it.
+        rows: the member of the result that has the rows, such as `"rows"` or `"page.rows"`; by default `results`,
+            `items`, `rows`, `groups` or `result`, or else the first list of objects.
         columns: the members of a row that are shown, such as `"number"` or `"customer.name"`; by default those of the
             output schema.
         key: the member of a row that says which object it is, and the argument for it of `actions`.
