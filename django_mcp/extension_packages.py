@@ -29,6 +29,10 @@ def load_parts(part: str) -> tuple[ModuleType, ...]:
     - `site.extension`: `on_site(clock)` returns one for a server of a site.
     - `site.registration`: `register(server)` registers what depends on the whole site, again after settings have
       changed.
+    - `site.tool_registration`: `prepare(server, function, options)` returns the function to register as a tool in
+      place of another, `register_companion(server, entry)` registers a further tool that a tool needs, if it needs
+      one, and `remove_companion(server, name)` removes that. What changes the tool itself is
+      `Extension.complete_tool`.
     - `site.watching`: `watch()` has the development server start again when files change.
     - `site.surface`: `make_describer(server, sees)` returns a function of an entry, which returns what a snapshot
       says of it beyond its wire form.
@@ -42,8 +46,6 @@ def load_parts(part: str) -> tuple[ModuleType, ...]:
     - `admin.sections`: `find_section(page, server, entry)` returns a section of the page of an entry, or None,
       and `VIEWS` the views that it needs, by name.
     - `admin.pages`: `PAGES`, the models with their pages.
-    - `site.registering`: `prepare(server, function, options)` returns the function to register as a tool in place of
-      another, `complete(server, entry)` registers what goes with a tool, and `remove(server, name)` removes that.
     - `checks`: system checks, declared with `@check()`.
     - `site.tags`: a template `Library`, whose tags are those of `{% load mcp_apps %}`.
     - `site.urls`: `patterns_of(server)` returns URL patterns beside the endpoint of a server, and `root_patterns()`

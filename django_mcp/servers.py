@@ -115,13 +115,13 @@ class MCPServer(BaseServer, InProcess, SiteClientMethods):
         self, handler: Callable[..., Any], **options: Unpack[ToolOptions]
     ) -> ToolEntry:
         """Register a function as a tool, and return its entry; see `ToolOptions`."""
-        parts = load_parts("site.registering")
+        parts = load_parts("site.tool_registration")
         for part in parts:
             handler = part.prepare(self, handler, options)
         entry = super().register_tool(handler, **options)
         try:
             for part in parts:
-                part.complete(self, entry)
+                part.register_companion(self, entry)
         except BaseException:
             self._registry.remove("tools", entry.name)
             raise
@@ -129,8 +129,8 @@ class MCPServer(BaseServer, InProcess, SiteClientMethods):
 
     def remove_tool(self, name: str) -> bool:
         """Remove a tool, with what was registered for it, and return whether there was one."""
-        for part in load_parts("site.registering"):
-            part.remove(self, name)
+        for part in load_parts("site.tool_registration"):
+            part.remove_companion(self, name)
         return super().remove_tool(name)
 
     def _own_extensions(self) -> Iterable[Any]:

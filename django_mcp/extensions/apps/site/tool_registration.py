@@ -27,7 +27,7 @@ def prepare(
     return take_forms(server, function, app if is_form else None)
 
 
-def complete(server: MCPServer, entry: ToolEntry) -> None:
+def register_companion(server: MCPServer, entry: ToolEntry) -> None:
     """Register the tool that shows the form of another, if that has one."""
     shown: Shown | None = entry.extensions.get(EXTENSION)
     if shown is None or shown.opening is None:
@@ -37,7 +37,7 @@ def complete(server: MCPServer, entry: ToolEntry) -> None:
     register_opening_tool(server, entry, shown.opening)
 
 
-def remove(server: MCPServer, name: str) -> None:
+def remove_companion(server: MCPServer, name: str) -> None:
     """Remove the tool that shows the form of another."""
     for tool in list(server._registry.registered["tools"].values()):
         shown = tool.extensions.get(EXTENSION)
