@@ -10,11 +10,9 @@ from typing import Annotated, Any, get_origin
 
 from django.db.models import Model
 from django.forms import BaseForm, BaseModelForm, FileField
-from django.utils.translation import gettext as _
 
 from django_mcp.context import Context
 from django_mcp.contrib.model_forms import FormProblem, bind_form, check_form, form_schema
-from django_mcp.contrib.model_forms.schema import MAX_VALUES
 from django_mcp.extensions.apps.core.app import App
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry import hints
@@ -55,7 +53,6 @@ class FormParameter:
     def bind(self, ctx: Context, arguments: Mapping[str, Any]) -> BaseForm:
         """Return the valid form for what a caller sent; raises `ArgumentErrors`, by field."""
         try:
-            _check_chosen(arguments[self.name])
             form: BaseForm = bind_form(
                 self._prepare(ctx, arguments), arguments[self.name], takes_hidden=True
             )
@@ -80,21 +77,6 @@ class FormParameter:
                 "that a ModelForm changes"
             )
         return partial(self.form, **given)
-
-
-def _check_chosen(values: Mapping[str, Any]) -> None:
-    """Raise `ArgumentErrors` if a field has more values than its schema allows.
-
-    The form would compare each of them with all of its choices.
-    """
-    told = _("Choose at most %(most)s.") % {"most": MAX_VALUES}
-    problems = [
-        Problem(to_pointer([name]), told)
-        for name, value in values.items()
-        if isinstance(value, list) and len(value) > MAX_VALUES
-    ]
-    if problems:
-        raise ArgumentErrors(problems)
 
 
 def _takes_user(form: type[BaseForm]) -> bool:
