@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.conf import global_settings, settings
 from django.core import checks
 from django.core.checks import CheckMessage, Error
-from django.template import TemplateDoesNotExist
+from django.template import TemplateDoesNotExist, TemplateSyntaxError
 from django.template.loader import get_template, render_to_string
 from django.utils.translation import override
 
@@ -145,6 +145,12 @@ def _check_templates(tool: ToolEntry, app: App) -> Iterator[CheckMessage]:
                 f"{tool.source} has the template {template}, which no engine of TEMPLATES finds.",
                 hint=f"Write it, for instance as templates/{template} of the app of the tool.",
                 id="django_mcp.apps.E001",
+            )
+            return
+        except TemplateSyntaxError as error:
+            yield Error(
+                f"The template {template} of {tool.source} cannot be read: {error}",
+                id="django_mcp.apps.E002",
             )
             return
     yield from _check_sources(app)

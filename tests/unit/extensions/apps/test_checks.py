@@ -312,3 +312,12 @@ def test_a_ready_made_page_in_order_is_not_reported(server: MCPServer, app: App)
     server.register_tool(tell, app=app, read_only=True, output_schema=SCHEMA)
 
     assert find_messages() == {}
+
+
+@pytest.mark.parametrize("name", ["sales", "rows"])
+def test_a_template_with_a_wrong_tag(server: MCPServer, templates: Path, name: str):
+    (templates / f"{name}.html").write_text("{% nothing %}")
+    app = App(template="shop/sales.html", fragment="shop/rows.html")
+    server.register_tool(tell, app=app, read_only=True)
+
+    assert f"The template shop/{name}.html" in find_messages()["django_mcp.apps.E002"]
