@@ -109,7 +109,7 @@ def _read_code(code: CodeType, values: dict[str, Any]) -> Iterator[str]:
             name = call.func.attr if isinstance(call.func, ast.Attribute) else _name_of(call.func)
             if name in _METHODS:
                 may_be_short = len(call.args) > 1 or not _name_of(receiver).endswith("user")
-                for asked in _find_texts(call.args[0], values):
+                for asked in find_texts(call.args[0], values):
                     if "." in asked or not may_be_short:
                         yield asked
 
@@ -136,14 +136,14 @@ def _parse(path: str, place: Positions) -> ast.expr | None:
         return None
 
 
-def _find_texts(node: ast.expr, values: dict[str, Any]) -> Iterator[str]:
+def find_texts(node: ast.expr, values: dict[str, Any]) -> Iterator[str]:
     """Yield the texts that an expression is or has, as far as they are known."""
     if isinstance(node, ast.List | ast.Tuple | ast.Set):
         for each in node.elts:
-            yield from _find_texts(each, values)
+            yield from find_texts(each, values)
     elif isinstance(node, ast.IfExp):
-        yield from _find_texts(node.body, values)
-        yield from _find_texts(node.orelse, values)
+        yield from find_texts(node.body, values)
+        yield from find_texts(node.orelse, values)
     else:
         known = node.value if isinstance(node, ast.Constant) else values.get(_name_of(node))
         is_plain = isinstance(node, ast.Constant | ast.Name)

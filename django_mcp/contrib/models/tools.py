@@ -29,6 +29,7 @@ from django_mcp.contrib.generated import (
 )
 from django_mcp.contrib.large_keys import note_model
 from django_mcp.contrib.model_forms import Naming
+from django_mcp.contrib.models.action_names import ACTIONS, ASKED_AS, find_unknown_actions
 from django_mcp.contrib.models.attributes import (
     HOOKS,
     OPTIONS,
@@ -213,7 +214,8 @@ class ModelTools:
 
         Args:
             user: may be anonymous.
-            action: `search`, `get`, `create`, `update` or `delete`.
+            action: `search`, `get`, `create`, `update` or `delete`. `summarize` is asked as `search`, `update_many` as
+                `update` and `resource` as `get`.
         """
         return action in ("search", "get") or bool(user.is_authenticated)
 
@@ -348,6 +350,15 @@ class ModelTools:
                 for name in getattr(self.options, option) or ()
                 if name not in _ACTIONS
             ]
+        # Another name would leave the action that is meant open.
+        faults += [
+            Fault(
+                id="django_mcp.M006",
+                text=f"has_permission() compares its action with {name!r}, which is never one",
+                hint=f"It is called {meant!r} here." if meant else suggest(name, ACTIONS),
+            )
+            for name, meant in find_unknown_actions(self.has_permission)
+        ]
         return faults
 
     @property
@@ -521,7 +532,7 @@ class ModelTools:
     def _permission_of(self, action: str) -> Callable[..., bool] | None:
         """Return what `has_permission` says of an action; None, if it is always the same."""
         is_own = type(self).has_permission is not ModelTools.has_permission
-        action = {SUMMARIZE: "search", UPDATE_MANY: "update"}.get(action, action)
+        action = ASKED_AS.get(action, action)
         if action in ("search", "get") and not is_own:
             return None
         return self._rule_of(action)

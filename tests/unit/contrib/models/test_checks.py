@@ -511,6 +511,85 @@ def test_a_method_of_a_request_is_refused(server: MCPServer):
         Asking.register(server=server)
 
 
+WRITES = ("add", "change", "delete")
+READS = ("list", "search", "get", "retrieve")
+OWN = "search get"
+
+
+def names_of_admin(self: Any, user: Any, action: str) -> bool:
+    if action in ("add", "change", "delete"):
+        return bool(user.is_staff)
+    return True
+
+
+def names_of_a_constant(self: Any, user: Any, action: str) -> bool:
+    return action not in WRITES or user.is_staff
+
+
+def one_name(self: Any, user: Any, verb: str) -> bool:
+    return bool(user.is_staff if "update_many" == verb else True)  # noqa: SIM300
+
+
+def names_in_match(self: Any, user: Any, action: str) -> bool:
+    match action:
+        case "search" | "view":
+            return True
+        case "creat":
+            return bool(user.is_staff)
+    return True
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (names_of_admin, {"add": "'create'", "change": "'update'"}),
+        (names_of_a_constant, {"add": "'create'", "change": "'update'"}),
+        (one_name, {"update_many": "'update'"}),
+        (names_in_match, {"view": "'get'", "creat": "Did you mean 'create'?"}),
+    ],
+)
+def test_security_a_rule_for_what_is_no_action_makes_no_tools(
+    server: MCPServer, function: Any, told: dict[str, str]
+):
+    class Ruled(Orders):
+        has_permission = function
+
+    found = Ruled.register(server=server).find_faults()
+
+    assert [(each.id, each.text) for each in found] == [
+        (
+            "django_mcp.M006",
+            f"has_permission() compares its action with {name!r}, which is never one",
+        )
+        for name in told
+    ]
+    assert all(hint in fault.hint for fault, hint in zip(found, told.values(), strict=True))
+    assert not server.registry.tools
+
+
+def names_of_actions(self: Any, user: Any, action: str) -> bool:
+    if action in ("search", "summarize") or action == "get" or user.name == "view":
+        return True
+    return action in READS or action in OWN or action in self.writes
+
+
+def a_name_of_its_own(self: Any, user: Any, action: str) -> bool:
+    action = {"create": "add", "update": "change"}.get(action, action)
+    return action not in ("add", "change") or user.has_perm(f"shop.{action}_order")
+
+
+def another_action(self: Any, user: Any, action: str) -> bool:
+    return any((lambda action: action == "add")(each) for each in user.groups)
+
+
+@pytest.mark.parametrize("function", [names_of_actions, a_name_of_its_own, another_action])
+def test_a_rule_for_actions_is_not_reported(server: MCPServer, function: Any):
+    class Ruled(Orders):
+        has_permission = function
+
+    assert Ruled.register(server=server).find_faults() == []
+
+
 def test_options_for_writing_without_writes_are_reported():
     class Unwritten(Orders):
         writes = ()
