@@ -268,6 +268,26 @@ def check_scopes() -> Iterator[CheckMessage]:
             )
 
 
+@check(Tags.security, id="django_mcp.W039")
+def check_implied_scopes() -> Iterator[CheckMessage]:
+    """W039: a narrow scope includes a broad one, by their names."""
+    for scope, implied in (settings.SCOPE_IMPLIES or {}).items():
+        for broad in implied:
+            rest = scope.removeprefix(broad)
+            if rest[:1] in _SEPARATORS and rest[1:].lower() not in _BROAD and rest != scope:
+                yield checks.Warning(
+                    f"DJANGO_MCP['SCOPE_IMPLIES'] lets a token with the scope {scope!r} do all that {broad!r} stands "
+                    "for.",
+                    hint=f"The key is the broad scope, and the list has those that it includes: {{{broad!r}: "
+                    f"[{scope!r}]}}.",
+                )
+
+
+_SEPARATORS = (":", ".", "/")
+_BROAD = ("*", "admin", "all", "any", "full", "manage", "owner")
+"""What says of a scope that it is the broader one, as `orders:admin` besides `orders`."""
+
+
 @check(Tags.security)
 def check_tools_without_scope() -> Iterator[CheckMessage]:
     """O023: some tools of a server with OAuth need scopes, and others do not say whether they need any.

@@ -782,6 +782,32 @@ def test_wildcard_scopes_are_reported():
     assert "'shop:*'" in told[1]
 
 
+@pytest.mark.parametrize(
+    ("implied", "is_told"),
+    [
+        ({"shop:read": ["shop"]}, True),
+        ({"all": ["shop"], "shop.orders/read": ["other", "shop.orders"]}, True),
+        ({"shop": ["shop:read", "shop:write"]}, False),
+        ({"shop:admin": ["shop"]}, False),
+        ({"shop:write": ["shop:read"], "shopping": ["shop"]}, False),
+        ({"shop:a": ["shop:a", "shop:"]}, False),
+        (None, False),
+    ],
+)
+def test_security_scopes_that_imply_broader_ones_are_reported(implied: Any, is_told: bool):
+    with override_settings(DJANGO_MCP={"SCOPE_IMPLIES": implied}):
+        told = [each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.W039"]
+
+    assert len(told) == is_told
+    if told:
+        hint = (
+            "{'shop.orders': ['shop.orders/read']}"
+            if "orders" in told[0].msg
+            else "{'shop': ['shop:read']}"
+        )
+        assert hint in str(told[0].hint)
+
+
 def test_web_resources_are_reported_for_deployment():
     server = MCPServer("web", public=True)
     server.resource("https://shop.example/terms")(look)
