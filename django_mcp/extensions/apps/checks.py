@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from django.conf import global_settings, settings
 from django.core import checks
 from django.core.checks import CheckMessage, Error
+from django.forms import BaseModelForm
 from django.template import TemplateDoesNotExist, TemplateSyntaxError
 from django.template.loader import get_template, render_to_string
 from django.utils.translation import override
 
 from django_mcp.checks.declared import check
 from django_mcp.extensions.apps.core.app import EXTENSION, App, ArgumentsForm, Shown
-from django_mcp.extensions.apps.site.examine import Examined, examine, find_called
+from django_mcp.extensions.apps.site.called import (
+    Call,
+    find_called,
+    find_calls,
+    find_unknown_arguments,
+)
+from django_mcp.extensions.apps.site.examine import Examined, examine
 from django_mcp.extensions.apps.site.ready.naming import find_actions, find_unknown_members
 from django_mcp.extensions.apps.site.sources import read_sources
 from django_mcp.registry.entries import ToolEntry
-from django_mcp.registry.problems import did_you_mean
+from django_mcp.registry.problems import did_you_mean, innermost, suggest
 from django_mcp.servers import MCPServer, all_servers
 
 
@@ -51,7 +60,7 @@ def check_apps() -> Iterator[CheckMessage]:
 
 @check()
 def check_calls_of_pages() -> Iterator[CheckMessage]:
-    """Report a tool for pages alone that no page calls, and a page that calls no tool of its server."""
+    """Report a tool for pages alone that no page calls, and a page that calls no tool of its server, or not as it can be."""
     for server in all_servers():
         shown = list(_find_shown(server))
         # Both know nothing of each other before the site is complete.
@@ -64,16 +73,17 @@ def check_calls_of_pages() -> Iterator[CheckMessage]:
         known |= {option.sends_to for _, option in shown if option.sends_to is not None}
         # A template that makes names may call any tool.
         is_exact = not any("{" in name for name in known)
-        for tool, option in shown:
-            if is_exact and option.visibility == ("app",) and tool.name not in known:
+        for entry, option in shown:
+            if is_exact and option.visibility == ("app",) and entry.name not in known:
                 yield checks.Warning(
-                    f"{tool.source} has visible_to='app', and no page of the server names it.",
-                    hint=f'Call it from a page, as in <button data-mcp-call="{tool.name}">, or leave '
+                    f"{entry.source} has visible_to='app', and no page of the server names it.",
+                    hint=f'Call it from a page, as in <button data-mcp-call="{entry.name}">, or leave '
                     "visible_to out.",
                     id="django_mcp.apps.W004",
                 )
+        tools = server.registry.registered["tools"]
         for template, calls in called.items():
-            for name in sorted(calls.attributes - server.registry.registered["tools"].keys()):
+            for name in sorted(calls.attributes - tools.keys()):
                 if name and "{" not in name:
                     yield checks.Warning(
                         f"The template {template} calls {name!r:.80}, which is no tool of the server "
@@ -81,6 +91,13 @@ def check_calls_of_pages() -> Iterator[CheckMessage]:
                         hint="A page calls tools of its own server. Is the name right?",
                         id="django_mcp.apps.W010",
                     )
+            unknown = find_unknown_arguments(calls.calls, calls.inputs, tools)
+            for (tool, name), taken in unknown.items():
+                yield checks.Warning(
+                    f"The template {template} calls {tool} with {name!r:.80}, which is no argument of it.",
+                    hint=suggest(name, taken) if taken else "It has no arguments.",
+                    id="django_mcp.apps.W011",
+                )
 
 
 @check()
@@ -103,6 +120,35 @@ def check_forms() -> Iterator[CheckMessage]:
                     hint=f"Register it on the same server, or leave read= out.{did_you_mean(form.read, tools)}",
                     id="django_mcp.apps.E004",
                 )
+            if keys := _find_unused_keys(tool, shown.opening):
+                yield checks.Info(
+                    f"{tool.source} has a ModelForm without initial=, so that the form opens empty and form.save() adds "
+                    f"an object, whatever {' and '.join(keys)} says.",
+                    hint="Write App(form=..., initial=...) with a function of the user and these arguments that returns "
+                    "the object to change. Silence the check if the form adds objects.",
+                    id="django_mcp.apps.I001",
+                )
+
+
+def _find_unused_keys(tool: ToolEntry, opening: App | None) -> list[str]:
+    """Return the required arguments beside a form of a model that changes no object, though they may name one."""
+    form = None if opening is None or opening.initial is not None else opening.form
+    if not (isinstance(form, type) and issubclass(form, BaseModelForm)):
+        return []
+    function: Any = tool.handler.function
+    origin: Any = inspect.unwrap(innermost(function.stands_for))
+    code = getattr(getattr(origin, "__func__", origin), "__code__", None)
+    # A form that adds an object has what it belongs to set in the function.
+    if code is None or {"instance", "commit"} & {*code.co_names, *_flatten(code.co_consts)}:
+        return []
+    required = tool.input_schema.get("required", ())
+    return [name for name in required if name != function.form_parameter.name]
+
+
+def _flatten(constants: Iterable[object]) -> Iterator[object]:
+    """Yield constants and those in them, as the names of keywords are."""
+    for each in constants:
+        yield from each if isinstance(each, tuple) else [each]
 
 
 @check()
@@ -224,10 +270,17 @@ def _languages() -> list[str]:
 
 @dataclass
 class _Calls:
-    """What a template calls: names in attributes, and texts in quotation marks of its scripts."""
+    """What a template calls: names in attributes, and texts in quotation marks of its scripts.
+
+    Attributes:
+        calls: the calls with their arguments, as far as these stand there.
+        inputs: the names of the inputs that the page has without data, by id.
+    """
 
     attributes: set[str]
     quoted: set[str]
+    calls: list[Call]
+    inputs: dict[str, str]
 
 
 def _read_calls(template: str) -> _Calls:
@@ -239,4 +292,10 @@ def _read_calls(template: str) -> _Calls:
         examined = examine(render_to_string(template, {"result": {}}), is_part=True)
     except Exception:  # noqa: BLE001 - reported as E001 or E002
         examined = Examined()
-    return _Calls(examined.called.union(*map(find_called, read_sources(template))), examined.quoted)
+    sources = read_sources(template)
+    return _Calls(
+        examined.called.union(*map(find_called, sources)),
+        examined.quoted,
+        [*examined.calls, *(call for source in sources for call in find_calls(source))],
+        examined.inputs,
+    )

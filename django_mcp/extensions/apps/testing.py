@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from django_mcp.extensions.apps.core.app import EXTENSION, HTML_KEY, MIME_TYPE, Shown
 from django_mcp.extensions.apps.core.extension import AppsExtension
+from django_mcp.extensions.apps.site.called import find_unknown_arguments
 from django_mcp.extensions.apps.site.examine import Examined, examine, find_duplicates
 from django_mcp.inprocess.results import CallResult, MCPError
 from django_mcp.protocol import meta as keys
@@ -50,6 +51,14 @@ async def assert_app(client: BaseClient, tool: str, arguments: Mapping[str, Any]
     part = examine(result.meta.get(HTML_KEY, ""), origins, is_part=True)
     problems += [f"the part of a result: {problem}" for problem in _tell_problems(part)]
     problems += find_duplicates(Counter([*examined.ids, *part.ids]))
+    problems += [
+        f"it calls {called} with {name!r:.80}, which is no argument of it"
+        for called, name in find_unknown_arguments(
+            [*examined.calls, *part.calls],
+            examined.inputs | part.inputs,
+            client.server.registry.registered["tools"],
+        )
+    ]
     assert not problems, f"The page of {tool}: " + "; ".join(problems)  # noqa: S101 - for tests
 
 

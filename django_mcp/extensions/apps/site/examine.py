@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from importlib.resources import files
 from urllib.parse import urlsplit
 
-from django_mcp.protocol.json import JSONDecodeError, decode
+from django_mcp.extensions.apps.site.called import Call, read_arguments, read_call
 
 MAX_PAGE_BYTES = 1024 * 1024
 """Larger pages are slow to open in any host."""
@@ -54,7 +54,6 @@ _IN_CSS = re.compile(
 )
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _SRCSET = re.compile(r"[\s,]*(\S*[^\s,])(?:\s[^,]*)?")
-_CALLS = re.compile(r"""\bdata-mcp-(?:call|form)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>=`]+))""")
 _QUOTED = re.compile(r"""(["'`])([A-Za-z0-9_.\-/]{1,128})\1""")
 _BLANK = re.compile(r"[\x00-\x20]")
 
@@ -68,6 +67,8 @@ class Examined:
         problems: what hosts do not do, and what people cannot read, as sentences without a full stop.
         refused: those of `problems` that hosts do not do, which the source of a template shows as well.
         called: the tools that its elements call.
+        calls: their calls.
+        inputs: the names of its inputs, by id.
         quoted: the texts in quotation marks of its own scripts, which may be names of tools.
         ids: how many elements have each id.
         has_place: whether an element takes the part that the server renders.
@@ -77,6 +78,8 @@ class Examined:
     problems: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     called: set[str] = field(default_factory=set)
+    calls: list[Call] = field(default_factory=list)
+    inputs: dict[str, str] = field(default_factory=dict)
     quoted: set[str] = field(default_factory=set)
     ids: Counter[str] = field(default_factory=Counter)
     has_place: bool = False
@@ -94,14 +97,6 @@ def examine(page: str, origins: Sequence[str] = (), *, is_part: bool = False) ->
     parser.feed(page)
     parser.close()
     return parser.finish(page, is_part=is_part)
-
-
-def find_called(text: str) -> set[str]:
-    """Return the names of tools in `data-mcp-call` and `data-mcp-form`, of a page or of a template's source.
-
-    A name that a template makes is in its syntax, such as `{{ name }}`.
-    """
-    return {"".join(match.groups("")) for match in _CALLS.finditer(text)}
 
 
 def find_duplicates(ids: Counter[str]) -> Iterator[str]:
@@ -162,6 +157,8 @@ class _PageParser(HTMLParser):
         self._note_acts(tag, given)
         if tag == "img" and "alt" not in given:
             self._examined.problems.append("an image has no alt text")
+        if tag in ("input", "select", "textarea"):
+            self._examined.inputs[given.get("id", "")] = given.get("name", "")
         if tag in ("input", "select", "textarea") and given.get("type") not in _UNLABELLED:
             is_named = self._in_label or given.get("aria-label") or given.get("aria-labelledby")
             if not is_named:
@@ -179,6 +176,8 @@ class _PageParser(HTMLParser):
         for attribute in ("data-mcp-call", "data-mcp-form"):
             if attribute in given:
                 self._examined.called.add(given[attribute])
+        if (call := read_call(given)) is not None:
+            self._examined.calls.append(call)
         if ("action" in given and tag == "form") or "formaction" in given:
             refused.append("it has <form action>, which hosts do not send: use data-mcp-call")
         handlers = [name for name, value in given.items() if name.startswith("on") and value]
@@ -192,7 +191,7 @@ class _PageParser(HTMLParser):
                     f"<{tag} {name}> is a script, which is not run: use addEventListener in a script"
                 )
         arguments = given.get("data-mcp-args")
-        if arguments is not None and not _is_object(arguments):
+        if arguments is not None and read_arguments(arguments) is None:
             self._examined.problems.append(
                 f"data-mcp-args={arguments:.60} is no JSON object: write {{% mcp_args %}}"
             )
@@ -251,13 +250,6 @@ def _read_clients() -> list[str]:
     """Return the scripts of this package, whose texts are no names of tools."""
     folder = files("django_mcp.extensions.apps").joinpath("client")
     return [file.read_text("utf-8") for file in folder.iterdir() if file.name.endswith(".js")]
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(decode(text.encode()), dict)
-    except JSONDecodeError:
-        return False
 
 
 def _split(address: str) -> tuple[str, str]:

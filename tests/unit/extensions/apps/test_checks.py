@@ -12,6 +12,7 @@ from django.core.checks import run_checks
 
 from django_mcp import MCPServer
 from django_mcp.extensions.apps import App, ArgumentsForm, Card, Chart, Csp, Table
+from example_project.shop.models import Order
 
 # Some checks of Django ask the database what it can do, once in a process.
 pytestmark = pytest.mark.django_db
@@ -178,6 +179,85 @@ def test_a_page_that_calls_a_tool_that_is_not_there(server: MCPServer, templates
     assert "shop/rows.html calls 'tel', which is no tool of the server pages" in told
 
 
+def turn(page: int, month: str = "") -> dict[str, Any]:
+    """Turn to a page."""
+    return {"page": page}
+
+
+def take(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Take what is given."""
+    return arguments
+
+
+INPUTS = "<input id=a name=month aria-label=A><input id=b class=b name=word aria-label=B>"
+CALLS = [
+    ("<button data-mcp-call=turn {% mcp_args pgae=2 %}>A</button>", "'pgae'"),
+    ("<button {% mcp_args page=2 mnth='a=b' %} data-mcp-call='turn'>A</button>", "'mnth'"),
+    ("""<button data-mcp-call=turn data-mcp-args='{"pageNo": 1}'>A</button>""", "'pageNo'"),
+    (
+        "<button data-mcp-call=turn data-mcp-with='#a, #b'>A</button>{% include 'shop/inputs.html' %}",
+        "'word'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("content", "told"), CALLS)
+def test_a_page_that_calls_with_what_is_no_argument(
+    server: MCPServer, templates: Path, content: str, told: str
+):
+    page = "{% load mcp_apps %}{% mcp_app title='A' %}" + content + "{% endmcp_app %}"
+    (templates / "sales.html").write_text(page)
+    (templates / "inputs.html").write_text(INPUTS)
+    server.register_tool(tell, app="shop/sales.html", read_only=True)
+    server.register_tool(turn, visible_to="app", read_only=True)
+
+    [(id, message)] = find_messages().items()
+
+    assert id == "django_mcp.apps.W011"
+    assert (
+        message
+        == f"The template shop/sales.html calls turn with {told}, which is no argument of it."
+    )
+
+
+def test_a_part_of_a_page_that_calls_with_what_is_no_argument(server: MCPServer, templates: Path):
+    call = "<button data-mcp-call=turn {% mcp_args pgae=row %}>A</button>"
+    (templates / "rows.html").write_text(
+        "{% load mcp_apps %}{% for row in result.rows %}" + call + "{% endfor %}"
+    )
+    app = App(template="shop/sales.html", fragment="shop/rows.html")
+    server.register_tool(tell, app=app, read_only=True)
+    server.register_tool(turn, visible_to="app", read_only=True)
+
+    assert "'pgae'" in find_messages()["django_mcp.apps.W011"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<button data-mcp-call=turn {% mcp_args page=2 month='a b=c' %} {% if x %}disabled{% endif %}>A</button>",
+        "<button data-mcp-call=turn data-mcp-args='{{ arguments|mcp_json }}'>A</button>{# ' #}",
+        "<button data-mcp-call='{{ name }}' {% mcp_args pgae=2 %}>A</button>",
+        "<button data-mcp-call=open {% mcp_args pgae=2 %}>A</button>",
+        "<button data-mcp-call=turn data-mcp-with='.b, #a'>A</button>{% include 'shop/inputs.html' %}",
+        "<button {% if x %}data-mcp-call=other{% else %}data-mcp-call=turn{% endif %} {% mcp_args page=2 %}>A</button>",
+    ],
+)
+def test_a_call_whose_arguments_are_right_or_unknown_is_not_reported(
+    server: MCPServer, templates: Path, content: str
+):
+    page = "{% load mcp_apps %}{% mcp_app title='A' %}" + content + "{% endmcp_app %}"
+    (templates / "sales.html").write_text(page)
+    (templates / "inputs.html").write_text(INPUTS)
+    server.register_tool(tell, app="shop/sales.html", read_only=True)
+    server.register_tool(turn, read_only=True)
+    server.register_tool(tell, name="other", read_only=True)
+    open_schema = {"type": "object", "properties": {"page": {"type": "integer"}}}
+    server.register_tool(take, name="open", read_only=True, input_schema=open_schema)
+
+    assert "django_mcp.apps.W011" not in find_messages()
+
+
 @pytest.mark.parametrize(
     ("row", "id", "told"),
     [
@@ -242,6 +322,67 @@ def send(form: CountForm) -> dict[str, Any]:
 
 def test_a_form_in_order_is_not_reported(server: MCPServer):
     server.register_tool(send, app=App(form=CountForm), visible_to="app", read_only=True)
+
+    assert find_messages() == {}
+
+
+class NoteForm(forms.ModelForm):
+    """A form of an object."""
+
+    class Meta:
+        model = Order
+        fields = ("note",)
+
+
+def write(order: str, form: NoteForm) -> dict[str, Any]:
+    """Write a note."""
+    return {"order": order, "note": form.save().note}
+
+
+async def awrite(order: str, form: NoteForm) -> dict[str, Any]:
+    """Write a note."""
+    return {"order": order, "note": form.cleaned_data["note"]}
+
+
+def add(form: NoteForm, count: int = 1) -> dict[str, Any]:
+    """Add an order."""
+    return {"note": form.save().note}
+
+
+def add_for(customer: str, form: NoteForm) -> dict[str, Any]:
+    """Add an order of a customer."""
+    form.instance.number = customer
+    return {"note": form.save().note}
+
+
+def add_later(customer: str, form: NoteForm) -> dict[str, Any]:
+    """Add an order of a customer."""
+    return {"note": form.save(commit=False).note}
+
+
+def find_order(user: Any, order: str) -> Order:
+    """Find an order."""
+    return Order.objects.get(number=order)
+
+
+@pytest.mark.parametrize("function", [write, awrite])
+def test_a_form_of_a_model_that_changes_no_object(server: MCPServer, function: Any):
+    server.register_tool(function, app=App(form=NoteForm))
+
+    [(id, told)] = find_messages().items()
+
+    assert id == "django_mcp.apps.I001"
+    assert "the form opens empty and form.save() adds an object, whatever order says" in told
+
+
+@pytest.mark.parametrize(
+    ("function", "initial"),
+    [(write, find_order), (add, None), (add_for, None), (add_later, None)],
+)
+def test_a_form_of_a_model_that_adds_or_changes_an_object_is_not_reported(
+    server: MCPServer, function: Any, initial: Any
+):
+    server.register_tool(function, app=App(form=NoteForm, initial=initial))
 
     assert find_messages() == {}
 

@@ -64,6 +64,10 @@ def test_a_page_in_order_passes(client: MCPClient, name: str):
         ("<p></b>", "it has </b> without <b>"),
         ("<script>let a = 1", "<script> is not closed"),
         ("<button data-mcp-args='{a: 1}'>A</button>", "no JSON object"),
+        (
+            """<b data-mcp-call=plain data-mcp-args='{"pgae": 1}'></b>""",
+            "it calls plain with 'pgae', which is no argument of it",
+        ),
         ("<b src='//[' onload=x></b><img alt=a src='//['>", r"it loads //\["),
         ("x" * (1024 * 1024 + 1), "bytes, of at most 1048576"),
     ],
