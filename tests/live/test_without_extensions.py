@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,10 +38,10 @@ print(*sorted(set(__import__("re").findall(r"/admin/django_mcp/(\\w+)/", page.co
 """
 
 
-@pytest.fixture(params=EXTENSION_PACKAGES)
-def copy(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+@pytest.fixture(params=EXTENSION_PACKAGES, scope="module")
+def copy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a copy of the package, and of these tests, without one of its extensions."""
-    path = tmp_path / "copy"
+    path = tmp_path_factory.mktemp("without") / "copy"
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "django_mcp", path / "django_mcp", ignore=ignored)
     for name in ("conformance", "support"):
@@ -55,12 +56,13 @@ def copy(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def project(tmp_path: Path, copy: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    monkeypatch.setattr("tests.support.projects.ROOT", copy)
-    project = Project(tmp_path / "site")
-    assert project.manage("migrate", "-v", "0").returncode == 0
-    return project
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory, copy: Path) -> Iterator[Project]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("tests.support.projects.ROOT", copy)
+        project = Project(tmp_path_factory.mktemp("project") / "site")
+        assert project.manage("migrate", "-v", "0").returncode == 0
+        yield project
 
 
 def test_everything_else_is_imported_and_checked(project: Project, copy: Path):
