@@ -25,6 +25,7 @@ from django_mcp.registry.signatures import (
     Injectables,
     Provider,
     Signature,
+    hides_coroutine,
     prepare_function,
     read_signature,
 )
@@ -146,6 +147,14 @@ def make_handler(
     `properties` names the arguments if the function takes all of them as one dict.
     """
     called, is_async = prepare_function(signature.function)
+    # What stands for a function of the site is not what its author wrote.
+    origin = getattr(signature.function, "stands_for", signature.function)
+    if hides_coroutine(origin):
+        raise RegistrationError(
+            f"{signature.source} is asynchronous inside of a synchronous decorator, so that nobody awaits it. Write it "
+            "with def, or leave the decorator out. Django has no asynchronous transactions: call a function inside of "
+            "@transaction.atomic with sync_to_async."
+        )
     check = access.check
     return Handler(
         function=called,
@@ -153,8 +162,7 @@ def make_handler(
         injections=signature.injections,
         read=copy_defaults(read, signature.parameters),
         convert=convert,
-        # What stands for a function of the site is not what its author wrote.
-        origin=getattr(signature.function, "stands_for", signature.function),
+        origin=origin,
         source=signature.source,
         returns=signature.returns,
         access=access,

@@ -71,6 +71,10 @@ _NOT_AWAITED = (
 )
 
 
+def _not_raised(value: BaseException) -> str:
+    return f"returned an exception, {type(value).__name__}: raise it instead"
+
+
 def plainer(value: Any, converter: ResultConverter) -> Any:
     """Return a value, converted if it is lazy or an object of the framework."""
     if isinstance(value, _PLAIN) or hints.is_record(type(value)):
@@ -114,7 +118,7 @@ def unfold(value: Any, converter: ResultConverter) -> Any:
     if inspect.isawaitable(value):
         raise ReturnError(_NOT_AWAITED)
     if isinstance(value, BaseException):
-        raise ReturnError(f"returned an exception, {type(value).__name__}: raise it instead")
+        raise ReturnError(_not_raised(value))
     name = f"{type(value).__module__}.{type(value).__qualname__}"
     raise ReturnError(
         f"a {name} cannot be represented in JSON: return its fields, or declare them in the return "
@@ -158,6 +162,8 @@ class Output:
         except conversion_error() as error:
             if inspect.isawaitable(value):
                 raise ReturnError(f"{self._source} {_NOT_AWAITED}") from None
+            if isinstance(value, BaseException):
+                raise ReturnError(f"{self._source} {_not_raised(value)}") from None
             problems = "; ".join(
                 f"{problem.pointer or 'the value'} {problem.message}"
                 for problem in describe_conversion(error, prepared)

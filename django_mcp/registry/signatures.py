@@ -9,6 +9,7 @@ from __future__ import annotations
 import dis
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ContextDecorator
 from functools import lru_cache, partial, update_wrapper
 from types import CellType, CodeType, NoneType
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, get_origin
@@ -418,6 +419,31 @@ def is_async_callable(function: Callable[..., Any]) -> bool:
         or inspect.iscoroutinefunction(target)
         or getattr(function, "_is_coroutine", None) is not None
     )
+
+
+def hides_coroutine(function: Callable[..., Any]) -> bool:
+    """Return whether a synchronous decorator returns the coroutine of an `async def` function, which nobody awaits.
+
+    It is sure of decorators that return what their function does, and of those of `contextlib.ContextDecorator`, such
+    as `transaction.atomic`, which are at their end before the function runs. Others may run the coroutine.
+    """
+    target = _called(function)
+    is_hidden = False
+    while not is_async_callable(function):
+        wrapped: Any = getattr(target, "__wrapped__", None)
+        code = getattr(target, "__code__", None)
+        if wrapped is None or code is None:
+            return False
+        if code is not _IN_CONTEXT and not _passes_on(target, wrapped):
+            return False
+        function, target, is_hidden = wrapped, wrapped, True
+    return is_hidden
+
+
+_IN_CONTEXT = next(
+    each for each in ContextDecorator.__call__.__code__.co_consts if isinstance(each, CodeType)
+)
+"""The code of each function that a `ContextDecorator` decorates."""
 
 
 def returns_nothing(function: Callable[..., Any]) -> bool:

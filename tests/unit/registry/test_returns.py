@@ -646,9 +646,14 @@ def test_a_missing_return_annotation_has_no_output():
     assert find_output(EMPTY, "x", PlainConverter()) is None
 
 
-def test_a_returned_exception_has_to_be_raised():
+@pytest.mark.parametrize("returns", [EMPTY, str, dict[str, int], list[int], Point])
+def test_a_returned_exception_has_to_be_raised(returns: Any):
+    def tell() -> None: ...
+
+    if returns is not EMPTY:
+        tell.__annotations__["return"] = returns
     site = Site(PlainConverter())
-    tool = site.register_tool(lambda: None, name="t")
+    tool = site.register_tool(tell, name="t")
 
     with pytest.raises(ReturnError, match="returned an exception, ToolError: raise it instead"):
         tool.handler.convert(ToolError("no"))

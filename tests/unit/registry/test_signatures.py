@@ -1,9 +1,12 @@
 """Reading signatures and docstrings: what the client passes, what the server fills, what is refused."""
 
+import asyncio
+import contextlib
 import functools
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, Optional, TypeVar
 
 import pytest
+from django.db import transaction
 from pydantic import Field
 from rest_framework.decorators import (
     authentication_classes,
@@ -574,3 +577,61 @@ def test_a_provider_may_report_a_missing_value():
     assert required is not None
     with pytest.raises(Unavailable):
         required(None)
+
+
+class Ended(contextlib.ContextDecorator):
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_given: object) -> None: ...
+
+
+def passing(function: Any) -> Any:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return call
+
+
+def running(function: Any) -> Any:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return asyncio.run(function(*args, **kwargs))
+
+    return call
+
+
+def awaiting(function: Any) -> Any:
+    @functools.wraps(function)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        return await function(*args, **kwargs)
+
+    return call
+
+
+async def afind(query: str) -> str:
+    return query
+
+
+@pytest.mark.parametrize(
+    "decorate",
+    [
+        transaction.atomic,
+        transaction.atomic(),
+        Ended(),
+        passing,
+        lambda function: passing(transaction.atomic(function)),
+    ],
+)
+def test_a_coroutine_inside_of_a_synchronous_decorator_is_refused(decorate: Any):
+    with pytest.raises(RegistrationError, match=r"afind .* inside of a synchronous decorator"):
+        Site().register_tool(decorate(afind), name="t")
+
+    Site().register_tool(decorate(find), name="t")
+
+
+@pytest.mark.parametrize("decorate", [running, awaiting])
+def test_a_decorator_that_awaits_is_taken(decorate: Any):
+    assert Site().register_tool(decorate(afind), name="t").handler.is_async is (
+        decorate is awaiting
+    )

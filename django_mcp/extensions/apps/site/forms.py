@@ -154,6 +154,7 @@ def register_opening_tool(server: MCPServer, tool: ToolEntry, app: App) -> ToolE
         parameter: FormParameter = tool.handler.function.form_parameter  # type: ignore[attr-defined]
         function, schema = _open_form(server, tool, parameter, name), None
         into = parameter.name
+    is_change = app.initial is not None or (isinstance(form, ArgumentsForm) and bool(form.read))
     page = App(
         template=app.template or FORM_TEMPLATE,
         fragment=FORM_FRAGMENT,
@@ -167,10 +168,7 @@ def register_opening_tool(server: MCPServer, tool: ToolEntry, app: App) -> ToolE
         function,
         name=name,
         title=format_lazy("{}: {}", gettext_lazy("Form"), tool.title),
-        description=(
-            f"Show the user the form of {tool.name}, filled in with what is there, so that they change and send it "
-            "themselves."
-        ),
+        description=f"Show the user the form of {tool.name}, {_PURPOSES[is_change]}.",
         input_schema=schema,
         output_schema=OUTPUT,
         permission=access.permission,
@@ -184,6 +182,12 @@ def register_opening_tool(server: MCPServer, tool: ToolEntry, app: App) -> ToolE
         extensions={EXTENSION: Shown(app=page, sends_to=tool.name, sends_into=into)},
     )
 
+
+_PURPOSES = {
+    False: "so that they fill it in and send it themselves",
+    True: "filled in with what is there, so that they change and send it themselves",
+}
+"""What the form of a tool is for, by whether it starts with what is there."""
 
 _Show = Callable[..., Coroutine[Any, Any, ToolResult]]
 

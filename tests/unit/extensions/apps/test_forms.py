@@ -56,6 +56,30 @@ def find_tool(client: MCPClient, name: str) -> Any:
     return {tool["name"]: tool for tool in client.list_tools()}[name]
 
 
+def test_a_form_tells_whether_it_starts_with_what_is_there(server: MCPServer, client: MCPClient):
+    def send(form: QuantityForm) -> None:
+        """Send a quantity."""
+
+    def change(quantity: int = 1) -> None:
+        """Change a quantity."""
+
+    server.register_tool(send, app=App(form=QuantityForm))
+    server.register_tool(change, name="new", app=App(form=ArgumentsForm()))
+    server.register_tool(change, name="old", app=App(form=ArgumentsForm(read="send")))
+
+    filled = "filled in with what is there"
+    for name, is_filled in {
+        "change_quantity": True,
+        "send": False,
+        "new": False,
+        "old": True,
+    }.items():
+        told = find_tool(client, f"open_{name}")["description"]
+        assert told.startswith(f"Show the user the form of {name}, ")
+        assert (filled in told) is is_filled
+        assert ("fill it in" in told) is not is_filled
+
+
 def test_a_form_is_opened_by_a_tool_of_its_own(client: MCPClient):
     tool = find_tool(client, "open_change_quantity")
 
