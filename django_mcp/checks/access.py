@@ -284,8 +284,8 @@ def check_implied_scopes() -> Iterator[CheckMessage]:
 
 
 _SEPARATORS = (":", ".", "/")
-_BROAD = ("*", "admin", "all", "any", "full", "manage", "owner")
-"""What says of a scope that it is the broader one, as `orders:admin` besides `orders`."""
+_BROAD = ("*", "admin", "all", "any", "full", "manage", "owner", "write")
+"""What says of a scope that it is the broader one, as `orders:admin` or `orders:write` besides `orders`."""
 
 
 @check(Tags.security)
