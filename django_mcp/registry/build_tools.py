@@ -110,6 +110,7 @@ def build_tool(
         keywords=tuple(options.get("keywords") or ()),
         leads_to=getattr(function, "leads_to", None),
         redirect=getattr(function, "redirect", None),
+        used_with=getattr(function, "used_with", None),
         defaulted=_find_defaulted(signature, form_schema) - nullable,
         family=getattr(function, "family", None),
         role=getattr(function, "role", ""),

@@ -168,6 +168,8 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
         asks_by_argument: whether the argument `answers` may have the answers to what it asks.
         leads_to: returns the names of the tools that calls of this one can stand for. It is visible with any of them.
         redirect: returns the call of another tool that a call of this one stands for; see `Redirect`.
+        used_with: the name of the tool without which it is unknown, such as the one whose form it shows; None: it
+            stands alone.
         origin: what it is made from: a function, or what it was generated from, such as a model.
         defaulted: the arguments with a default, without those that may be null though the schema does
             not allow it.
@@ -197,6 +199,7 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
     asks_by_argument: bool = False
     leads_to: Callable[[], Collection[str]] | None = None
     redirect: Redirect | None = None
+    used_with: str | None = None
     origin: str = FUNCTION
     defaulted: frozenset[str] = frozenset()
     family: Family | None = None

@@ -139,6 +139,9 @@ class Registry:
                 key: entry
                 for key, entry in registered.items()
                 if (attribute, key) not in self.disabled
+                and not (
+                    isinstance(entry, ToolEntry) and (attribute, entry.used_with) in self.disabled
+                )
             }
         if shown.keys() == before.keys():
             return False

@@ -92,6 +92,7 @@ class Requirements(Record):
         toolsets: the toolset of each entry; entries of none are left out.
         led_to: the tools that the calls of a tool can stand for, if it has none of its own.
         callers: the names of the tools whose calls can become calls of a tool.
+        used_with: the tool without which another is unknown; tools that stand alone are left out.
         writing_tools: the names of the tools that write.
         all_rules: every rule of every entry.
         all_toolsets: every toolset of every entry.
@@ -103,6 +104,7 @@ class Requirements(Record):
     toolsets: Mapping[Entry, str] = field(default_factory=dict)
     led_to: Mapping[Guarded, Sequence[ToolEntry]] = field(default_factory=dict)
     callers: Mapping[Guarded, frozenset[str]] = field(default_factory=dict)
+    used_with: Mapping[Guarded, ToolEntry] = field(default_factory=dict)
     writing_tools: frozenset[str] = frozenset()
     all_rules: frozenset[Rule] = frozenset()
     all_toolsets: frozenset[str] = frozenset()
@@ -154,7 +156,13 @@ def find_requirements(
     }
     writing = frozenset(tool.name for tool in registry.tools.values() if not _only_reads(tool))
     callers = _find_callers(led_to)
-    return Requirements(rules, scopes, _find_pages(registry), toolsets, led_to, callers, writing)
+    used_with: dict[Guarded, ToolEntry] = {
+        tool: other
+        for tool in registry.tools.values()
+        if (other := registry.tools.get(tool.used_with or "")) is not None
+    }
+    pages = _find_pages(registry)
+    return Requirements(rules, scopes, pages, toolsets, led_to, callers, used_with, writing)
 
 
 def _find_callers(led_to: Mapping[Any, Sequence[ToolEntry]]) -> dict[Guarded, frozenset[str]]:
@@ -221,6 +229,9 @@ class VisibleEntries:
         led_to = self.requirements.led_to
         if led_to and guarded in led_to:
             return any(map(self.includes, led_to[guarded]))
+        used_with = self.requirements.used_with
+        if used_with and guarded in used_with and not self.includes(used_with[guarded]):
+            return False
         rules = self._rules.get(guarded)
         if rules is not None and not rules <= self.granted:
             return False
@@ -237,6 +248,9 @@ class VisibleEntries:
             return None
         if entry in self.requirements.led_to:
             return "none of the tools that it leads to is visible"
+        other = self.requirements.used_with.get(entry)
+        if other is not None and not self.includes(other):
+            return f"it is used with the tool {other.name}, which is not visible"
         if missing := self.find_missing_rules(entry):
             return f"it needs {', '.join(missing)}"
         if self.narrowing is not None and not self._is_wanted(self.narrowing, entry, uri):

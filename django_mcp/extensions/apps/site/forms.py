@@ -199,6 +199,8 @@ def _stand_for(function: _Show, tool: ToolEntry) -> _Show:
     function.__qualname__ = f"{getattr(origin, '__qualname__', tool.name)}"
     made: Any = function
     made.__signature__ = inspect.signature(function)
+    # Who may not send the form has no use for the values in it.
+    made.used_with = tool.name
     if inspect.isroutine(origin):
         function.__wrapped__ = origin  # type: ignore[attr-defined]
     convert = getattr(origin, "convert_for_check", None)

@@ -11,8 +11,10 @@ from django import forms
 from django.contrib.auth.models import Group, User
 
 from django_mcp import Context, MCPServer
+from django_mcp.auth.authenticators import APIKeyAuthenticator
 from django_mcp.extensions.apps import App, ArgumentsForm
 from django_mcp.inprocess import MCPError
+from django_mcp.models import APIKey
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.test import AsyncMCPClient, MCPClient
 
@@ -261,6 +263,53 @@ class TestRights:
         refused = client.call("change", order="other", form={})
         assert refused.is_error
         assert "quantity" not in refused.text
+
+    def test_a_tool_that_staff_disabled_takes_what_opens_it_along(self, server: MCPServer):
+        client = MCPClient(server, capabilities=HOST)
+        server.register_tool(lambda: "", name="other", description="Another.")
+        server.registry.set_disabled(frozenset({("tools", "change_quantity")}))
+
+        assert [tool["name"] for tool in client.list_tools()] == ["other"]
+        with pytest.raises(MCPError, match="Unknown tool"):
+            client.call("open_change_quantity", order="7")
+
+        server.registry.set_disabled(frozenset())
+        assert not client.call("open_change_quantity", order="7").is_error
+
+    def test_what_opens_a_tool_can_be_disabled_alone(self, server: MCPServer):
+        server.registry.set_disabled(frozenset({("tools", "open_change_quantity")}))
+
+        names = [tool["name"] for tool in MCPClient(server, capabilities=HOST).list_tools()]
+        assert names == ["change_quantity"]
+
+    @pytest.mark.parametrize(
+        ("restriction", "shown"),
+        [
+            ({"tools": ["open_change_quantity"]}, []),
+            ({"tools": ["change_quantity"]}, ["change_quantity"]),
+            (
+                {"tools": ["open_change_quantity", "change_quantity"]},
+                ["change_quantity", "open_change_quantity"],
+            ),
+            ({"read_only": True}, []),
+        ],
+    )
+    def test_a_key_that_may_not_send_the_form_does_not_open_it(
+        self, db: None, server: MCPServer, restriction: dict[str, Any], shown: list[str]
+    ):
+        keyed = MCPServer("keyed", authenticators=[APIKeyAuthenticator(cache_s=0)])
+        for tool in server.registry.tools.values():
+            keyed.registry.add(tool)
+        user = User.objects.create_user("ada")
+        _, key = APIKey.objects.issue(user=user, name="phone", **restriction)
+        client = MCPClient(keyed, capabilities=HOST, headers={"Authorization": f"Bearer {key}"})
+
+        assert [tool["name"] for tool in client.list_tools()] == shown
+        if shown[1:]:
+            assert not client.call("open_change_quantity", order="7").is_error
+        else:
+            with pytest.raises(MCPError, match="Unknown tool"):
+                client.call("open_change_quantity", order="7")
 
 
 class MemberForm(forms.Form):
