@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Frame, FrameLocator, Page, expect
 
 from django_mcp import MCPServer
-from django_mcp.extensions.apps import App, ArgumentsForm, Card, Chart, Table
+from django_mcp.extensions.apps import App, ArgumentsForm, Card, Chart, Confirm, Table
 from django_mcp.test import AsyncMCPClient
 from tests.live.browser.app_host import HOST, Host
 from tests.live.browser.pages import AXE
@@ -73,13 +73,14 @@ def make_server() -> MCPServer:
         order["customer"] = customer
         return order
 
-    @server.tool(app="question")
-    async def delete_order(number: str, confirmation: str = "") -> dict[str, Any]:
+    def ask(_user: Any, number: str) -> str:
+        return f"Delete {number}?"
+
+    @server.tool(confirm=Confirm(question=ask))
+    async def delete_order(number: str) -> str:
         """Delete one."""
-        if confirmation != "yes":
-            return {"message": f"Delete {number}?", "confirmation": "yes"}
         orders[:] = [row for row in orders if row["number"] != number]
-        return {"message": f"{number} was deleted."}
+        return f"{number} was deleted."
 
     chart = Chart(x="month", y=["sold", "returned"], title="Sales")
 
@@ -165,6 +166,7 @@ async def test_a_row_opens_a_card_and_the_card_is_closed(host: Host):
     await expect(frame.get_by_role("heading", name="Orders")).to_be_focused()
 
 
+@pytest.mark.django_db(transaction=True)
 async def test_what_is_deleted_vanishes_from_the_table(host: Host):
     frame = await host.open("find_orders")
 
