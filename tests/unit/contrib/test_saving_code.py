@@ -142,9 +142,11 @@ def test_model_tools_whose_methods_write_nothing_are_reported(
 ):
     name = f"Unsaved{next(_names)}"
     given = {"model": Order, "fields": ["number", "note"], "everyone": True, "writes": writes}
-    for bases in [(Nothing, ModelTools), (ModelTools,)]:
+    # The checks know only servers that something holds.
+    servers = [MCPServer("unsaved"), MCPServer("also unsaved")]
+    for server, bases in zip(servers, [(Nothing, ModelTools), (ModelTools,)], strict=True):
         cls: Any = type(name, bases, given)
-        cls.register(server=MCPServer("unsaved"))
+        cls.register(server=server)
 
     messages = messages_of(f".{name}.")
 
