@@ -321,7 +321,8 @@ def test_what_a_class_of_model_tools_discards_is_told():
             remind(instance)  # type: ignore[unused-coroutine]
             return str(instance.number)
 
-    Wrong.register(server=MCPServer("wrong"))
+    server = MCPServer("wrong")  # checks know only servers that something holds
+    Wrong.register(server=server)
 
     told = [each.msg.partition("Wrong.")[2] for each in messages_of("M013", ".Wrong.")]
 
@@ -351,6 +352,7 @@ def test_a_right_class_of_model_tools_is_not_told():
             seen.union(orders)
             return orders
 
-    Right.register(server=MCPServer("right"))
+    server = MCPServer("right")  # checks know only servers that something holds
+    Right.register(server=server)
 
     assert messages_of("M013", ".Right.") == []
