@@ -29,7 +29,7 @@ def hello_from_APP_LABEL(ctx: Context, name: str = "world") -> str:
     return f"Hello {name}, says {ctx.user.get_username() or 'nobody in particular'}."
 '''
 
-TEST = '''\
+_TEST_HEAD = '''\
 """Tests for the MCP tools of the app APP_LABEL."""
 
 from django.contrib.auth import get_user_model
@@ -45,10 +45,16 @@ class MCPTests(MCPTestCase):
     def test_it_says_hello(self) -> None:
         self.mcp.force_login(self.user)
 
+'''
+
+TEST = (
+    _TEST_HEAD
+    + """\
         said = self.mcp.call("hello_from_APP_LABEL", name="Bob")
 
         self.assertEqual(said.text, "Hello Bob, says ann.")
-'''
+"""
+)
 
 APP_MODULE = '''\
 """The MCP tools of the app APP_LABEL; Django loads this module by itself, like admin.py."""
@@ -70,22 +76,9 @@ def hello_from_APP_LABEL(ctx: Context, name: str = "world") -> dict[str, str]:
     return {"name": name, "by": ctx.user.get_username() or "nobody in particular"}
 '''
 
-APP_TEST = '''\
-"""Tests for the MCP tools of the app APP_LABEL."""
-
-from django.contrib.auth import get_user_model
-
-from django_mcp.test import MCPTestCase
-
-
-class MCPTests(MCPTestCase):
-    @classmethod
-    def setUpTestData(cls) -> None:
-        cls.user = get_user_model().objects.create_user("ann")
-
-    def test_it_says_hello(self) -> None:
-        self.mcp.force_login(self.user)
-
+APP_TEST = (
+    _TEST_HEAD
+    + """\
         said = self.mcp.call("hello_from_APP_LABEL", name="Bob")
 
         self.assertEqual(said.structured, {"name": "Bob", "by": "ann"})
@@ -94,7 +87,8 @@ class MCPTests(MCPTestCase):
         self.mcp.force_login(self.user)
 
         self.mcp.assert_app("hello_from_APP_LABEL", name="Bob")
-'''
+"""
+)
 
 PAGE = """\
 {# Rendered without a user and data: hosts load it before a call, and keep it. #}

@@ -21,8 +21,9 @@ from django_mcp.extensions.apps.core.app import (
     ArgumentsForm,
     Shown,
 )
-from django_mcp.extensions.apps.site.form_fields import FormField, describe_form, describe_schema
+from django_mcp.extensions.apps.site.form_fields import FormField, describe_form
 from django_mcp.extensions.apps.site.form_parameters import CONTEXT, FormParameter, without
+from django_mcp.extensions.apps.site.schema_fields import describe_schema
 from django_mcp.protocol.content import Text
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.results import ToolResult
