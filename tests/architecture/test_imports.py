@@ -159,3 +159,14 @@ def test_only_contrib_and_runners_of_tasks_import_the_packages_that_they_integra
     others = {each for each in importing if not each.startswith("django_mcp/contrib/")}
     runners = "django_mcp/extensions/tasks"
     assert others <= {f"{runners}/celery.py", f"{runners}/django_tasks.py"}
+
+
+def test_tests_of_the_checks_ask_for_the_checks_of_the_package():
+    """All checks of Django together need a database from Django 6.1 on, which most tests have not."""
+    found = [
+        shown(path)
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        if path != Path(__file__) and "run_checks()" in path.read_text()
+    ]
+
+    assert found == []

@@ -140,7 +140,7 @@ def test_keys_that_no_server_reads_are_reported(monkeypatch: pytest.MonkeyPatch)
 
 
 def unserved() -> list[str]:
-    messages = [each for each in run_checks() if each.id == "django_mcp.W016"]
+    messages = [each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.W016"]
     return [f"{each.msg} {each.hint}" for each in messages if "Staff tools" in each.msg]
 
 
@@ -838,7 +838,9 @@ def test_an_endpoint_whose_path_depends_on_the_language_is_reported(
     )
     monkeypatch.setattr(f"{__name__}.urlpatterns", patterns)
     with override_settings(ROOT_URLCONF=__name__):
-        of_default, of_other = [each for each in run_checks() if each.id == "django_mcp.W035"]
+        of_default, of_other = [
+            each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.W035"
+        ]
 
     assert "are inside of i18n_patterns" in of_default.msg
     assert 'path("", include("django_mcp.urls")) into urlpatterns outside' in str(of_default.hint)
@@ -863,7 +865,9 @@ def test_a_prefix_that_does_not_lead_to_mcp_below_it_is_reported(
 ):
     monkeypatch.setattr(f"{__name__}.urlpatterns", [path(prefix, include("django_mcp.urls"))])
     with override_settings(ROOT_URLCONF=__name__):
-        (message,) = [each for each in run_checks() if each.id == "django_mcp.W029"]
+        (message,) = [
+            each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.W029"
+        ]
 
     assert told in message.msg
     assert line in str(message.hint)
@@ -878,7 +882,9 @@ def test_a_prefix_with_a_slash_at_its_end_is_right(
     patterns = [given(prefix, server.urls), path("", include("django_mcp.urls"))]
     monkeypatch.setattr(f"{__name__}.urlpatterns", patterns)
     with override_settings(ROOT_URLCONF=__name__):
-        assert [each for each in run_checks() if each.id == "django_mcp.W029"] == []
+        assert [
+            each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.W029"
+        ] == []
 
 
 def test_the_hint_of_a_prefix_without_a_slash_names_the_urls_of_the_server(
@@ -887,7 +893,9 @@ def test_the_hint_of_a_prefix_without_a_slash_names_the_urls_of_the_server(
     server = MCPServer("staff", public=True)
     monkeypatch.setattr(f"{__name__}.urlpatterns", [path("staff", server.urls)])
     with override_settings(ROOT_URLCONF=__name__):
-        (message,) = [each for each in run_checks() if each.id == "django_mcp.W029"]
+        (message,) = [
+            each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.W029"
+        ]
 
     assert "'staff' is at /staffmcp," in message.msg
     assert 'path("staff/", ...)' in str(message.hint)
@@ -952,7 +960,9 @@ def partly(get_reply: Any) -> Any:
 def test_middleware_that_would_fail_each_request_is_reported(name: str, told: str):
     paths = [f"{__name__}.{name}", f"{__name__}.OfCoroutines"]
     with override_settings(DJANGO_MCP={"MIDDLEWARE": paths}):
-        (message,) = [each for each in run_checks() if each.id == "django_mcp.E003"]
+        (message,) = [
+            each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.E003"
+        ]
 
     assert paths[0] in message.msg
     assert told in message.msg
@@ -963,4 +973,6 @@ def test_middleware_that_would_fail_each_request_is_reported(name: str, told: st
 def test_middleware_that_is_awaited_is_right(name: str):
     own = [f"django_mcp.middleware.{each}Middleware" for each in ("Locale", "RequestID", "Tenant")]
     with override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{__name__}.{name}", *own]}):
-        assert [each for each in run_checks() if each.id == "django_mcp.E003"] == []
+        assert [
+            each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.E003"
+        ] == []

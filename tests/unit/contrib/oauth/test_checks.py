@@ -38,7 +38,7 @@ twice = [
 def ids() -> set[str]:
     return {
         each.id.removeprefix("django_mcp.")
-        for each in run_checks()
+        for each in run_checks(tags=["django_mcp"])
         if each.id is not None and each.id.startswith("django_mcp.O")
     }
 
@@ -122,7 +122,9 @@ def test_a_misspelt_scope_is_reported_with_the_described_one():
     try:
         with override_settings(OAUTH2_PROVIDER=oauth2_provider_settings(described)):
             assert ids() == {"O024"}
-            (found,) = [each for each in run_checks() if each.id == "django_mcp.O024"]
+            (found,) = [
+                each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.O024"
+            ]
     finally:
         server.remove_tool("borrow")
 
@@ -154,7 +156,7 @@ def test_a_server_whose_tools_need_scopes_in_part_is_reported(
     patterns = [path("mixed/", mixed.urls), path("", include("django_mcp.urls"))]
     monkeypatch.setattr(f"{__name__}.urlpatterns", patterns)
     with override_settings(ROOT_URLCONF=__name__, LOGIN_URL="https://login.example.com/"):
-        found = [each for each in run_checks() if each.id == "django_mcp.O023"]
+        found = [each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.O023"]
         assert ids() == ({id} if id else set())
 
     assert [("tool_0" in each.msg, "tool_1" in each.msg) for each in found] == (
@@ -169,7 +171,9 @@ def test_of_many_tools_without_a_scope_some_are_named(monkeypatch: pytest.Monkey
     many.register_tool(lambda: "", name="other", description="X.", scopes=["a"])
     monkeypatch.setattr(f"{__name__}.urlpatterns", [path("many/", many.urls), *ours])
     with override_settings(ROOT_URLCONF=__name__, LOGIN_URL="https://login.example.com/"):
-        (found,) = [each for each in run_checks() if each.id == "django_mcp.O023"]
+        (found,) = [
+            each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.O023"
+        ]
 
     assert "tool_4 and more" in found.msg
     assert "tool_5" not in found.msg
@@ -269,7 +273,7 @@ class TokensFoundByRequest(BearerAuthenticator):
 
 
 def check_ids() -> set[str | None]:
-    return {each.id for each in run_checks()}
+    return {each.id for each in run_checks(tags=["django_mcp"])}
 
 
 def test_tokens_without_an_authorization_server_fail_the_checks(
@@ -318,13 +322,13 @@ def test_another_issuer_without_served_metadata_is_reported(
     alone = [path("foreign/", server.urls)]
     monkeypatch.setattr(f"{__name__}.urlpatterns", alone)
     with override_settings(ROOT_URLCONF=__name__):
-        assert "django_mcp.W012" in {each.id for each in run_checks()}
+        assert "django_mcp.W012" in {each.id for each in run_checks(tags=["django_mcp"])}
         django_mcp_application(get_asgi_application())
         response = Client().post("/foreign/mcp", b"{}", content_type="application/json")
         assert response.status_code < 500
     monkeypatch.setattr(f"{__name__}.urlpatterns", [*alone, path("", include("django_mcp.urls"))])
     with override_settings(ROOT_URLCONF=__name__):
-        assert "django_mcp.W012" not in {each.id for each in run_checks()}
+        assert "django_mcp.W012" not in {each.id for each in run_checks(tags=["django_mcp"])}
 
 
 def test_an_issuer_on_another_host_than_the_public_url_is_reported():
