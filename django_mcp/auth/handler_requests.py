@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from io import BytesIO
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from django.conf import settings as site_settings
 from django.http import HttpRequest, QueryDict
 from django.http.request import HttpHeaders
 from django.utils.datastructures import MultiValueDict
 
+from django_mcp.auth.left_out import Headers, Meta, Query
 from django_mcp.conf import settings
 
 _VARIABLES: Final = frozenset(
@@ -62,14 +63,20 @@ def build_handler_request(source: HttpRequest, user: Any) -> HttpRequest:
         # What middleware has made of the request may hold all of it.
         if _CREDENTIAL.search(name) is None and not _holds(value, source):
             attributes[name] = value
-    for name in (*_BODY, "GET", "headers"):
+    for name in (*_BODY, "GET"):
         # Cached properties of ASGI and WSGI requests as well.
         attributes.pop(name, None)
     names = list_visible_names()
-    request.META = {name: value for name, value in source.META.items() if name in names}
-    request.META["QUERY_STRING"] = query = _keep_named(source.META.get("QUERY_STRING", ""))
+    meta = Meta(
+        {name: value for name, value in source.META.items() if name in names},
+        left_out=source.META.keys() - names,
+    )
+    request.META, attributes["headers"] = meta, Headers(meta)
+    query, left_out = _keep_named(source.META.get("QUERY_STRING", ""))
+    meta["QUERY_STRING"] = query
     request.COOKIES = {}
-    request.GET = QueryDict(query, encoding=source.encoding)
+    request.GET = parameters = cast("Query", Query(query, encoding=source.encoding))
+    parameters.left_out = left_out
     # Also of those classes whose POST is a property.
     request.POST = QueryDict(encoding=source.encoding)
     attributes.update(_body=b"", _files=MultiValueDict(), _stream=BytesIO(), _read_started=False)
@@ -89,7 +96,7 @@ def build_handler_request(source: HttpRequest, user: Any) -> HttpRequest:
     return request
 
 
-def list_visible_names() -> Collection[str]:
+def list_visible_names() -> set[str]:
     """Return the names in `META` that handlers see."""
     names = set(_VARIABLES)
     for name in settings.HANDLER_HEADERS:
@@ -112,19 +119,19 @@ def _holds(value: Any, source: HttpRequest) -> bool:
     )
 
 
-def _keep_named(query: str) -> str:
-    """Return the part of a query string that `HANDLER_QUERY` names.
+def _keep_named(query: str) -> tuple[str, Collection[str]]:
+    """Return the part of a query string that `HANDLER_QUERY` names, and the names of the other parameters.
 
     One with more parameters than Django reads is left out.
     """
     limit: int | None = site_settings.DATA_UPLOAD_MAX_NUMBER_FIELDS
-    is_too_long = limit is not None and query.count("&") >= limit
-    if not settings.HANDLER_QUERY or is_too_long:
-        return ""
+    if not query or (limit is not None and query.count("&") >= limit):
+        return "", ()
     query_dict = QueryDict(query, mutable=True)
-    for name in set(query_dict).difference(settings.HANDLER_QUERY):
+    left_out = set(query_dict).difference(settings.HANDLER_QUERY)
+    for name in left_out:
         del query_dict[name]
-    return query_dict.urlencode()
+    return query_dict.urlencode(), left_out
 
 
 def _clean_scope(scope: Mapping[str, Any], names: Collection[str], query: str) -> dict[str, Any]:

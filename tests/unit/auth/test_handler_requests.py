@@ -18,6 +18,7 @@ from django.test import AsyncClient, Client, RequestFactory, override_settings
 from django.urls import path
 
 from django_mcp import Context, MCPServer
+from django_mcp.auth import left_out
 from django_mcp.auth.handler_requests import build_handler_request
 from django_mcp.conf import find_problems
 from django_mcp.contrib.http_calls import build_request
@@ -386,6 +387,48 @@ def test_a_header_with_an_underscore_is_not_in_the_scope_for_another() -> None:
     request: Any = build_handler_request(source, "ada")
 
     assert request.scope["headers"] == [(b"x-request-id", b"8")]
+
+
+ASKED: dict[str, Callable[[Any], Any]] = {
+    "X-Asked-Get": lambda request: request.headers.get("x-asked-get"),
+    "X-Asked-Item": lambda request: "x_asked_item" in request.headers,
+    "X-Asked-Meta": lambda request: request.META.get("HTTP_X_ASKED_META"),
+    "asked": lambda request: request.GET.get("asked"),
+    "asked-list": lambda request: request.GET.getlist("asked-list"),
+    "Authorization": lambda request: request.META.get("HTTP_AUTHORIZATION"),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_handler_that_asks_for_what_was_left_out_is_told_once(
+    name: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(left_out, "_told", set())
+    headers = dict.fromkeys(
+        ["X-Asked-Get", "X-Asked-Item", "X-Asked-Meta", "Authorization"], SECRET
+    )
+    source = RequestFactory(headers=headers).get(f"/mcp?asked={SECRET}&asked-list={SECRET}")
+
+    for _ in range(2):
+        assert not ASKED[name](build_handler_request(source, "ada"))
+
+    (told,) = caplog.messages
+    assert repr(name) in told
+    assert ("HANDLER_HEADERS" in told, "HANDLER_QUERY" in told) == (name[0] == "X", name[0] == "a")
+    assert SECRET not in told
+
+
+@override_settings(
+    DJANGO_MCP={"HANDLER_HEADERS": ["X-Asked-Get"], "HANDLER_QUERY": ["asked"]},
+)
+def test_nothing_is_told_of_what_is_named_or_was_not_sent(caplog: pytest.LogCaptureFixture) -> None:
+    source = RequestFactory(headers={"X-Asked-Get": "1"}).get("/mcp?asked=2")
+
+    request: Any = build_handler_request(source, "ada")
+
+    assert [request.headers["X-Asked-Get"], request.GET["asked"]] == ["1", "2"]
+    assert [request.headers.get("X-Unsent"), request.GET.get("unsent")] == [None, None]
+    assert caplog.messages == []
 
 
 @pytest.mark.parametrize("name", ["Authorization", "proxy-authorization", "HTTP_COOKIE", "Cookie"])
