@@ -75,7 +75,8 @@ def build_handler_request(source: HttpRequest, user: Any) -> HttpRequest:
     query, left_out = _keep_named(source.META.get("QUERY_STRING", ""))
     meta["QUERY_STRING"] = query
     request.COOKIES = {}
-    request.GET = parameters = cast("Query", Query(query, encoding=source.encoding))
+    parameters = cast("Any", Query(query, encoding=source.encoding))
+    request.GET = parameters
     parameters.left_out = left_out
     # Also of those classes whose POST is a property.
     request.POST = QueryDict(encoding=source.encoding)
