@@ -343,10 +343,10 @@ def test_choices_are_those_that_the_user_may_see(members: MCPServer):
 
     opened = client.call("open_join")
 
-    assert opened.structured["choices"]["group"] == [
-        {"value": "", "label": "---------"},
-        {"value": str(own.pk), "label": "ann 1"},
-    ]
+    # The label of the empty one depends on Django's version.
+    empty, *others = opened.structured["choices"]["group"]
+    assert empty["value"] == ""
+    assert others == [{"value": str(own.pk), "label": "ann 1"}]
     assert "bob 1" not in client.app("open_join")
     assert client.call("join", form={"group": own.pk}).structured == {"group": "ann 1"}
     refused = client.call("join", form={"group": other.pk})
