@@ -43,8 +43,8 @@ def load_parts(part: str) -> tuple[ModuleType, ...]:
     - `admin`: `TABS` and `OF_SESSION`, tabs of the admin and links of the page of a session, and
       `find_badges(entry)`, which returns the badges of an entry in the catalogue. `CLIENT_EXTENSIONS`, which it may
       lack, is what the client declares with which entries are tried.
-    - `admin.sections`: `find_section(page, server, entry)` returns a section of the page of an entry, or None,
-      and `VIEWS` the views that it needs, by name.
+    - `admin.sections`: `find_section(page, request, server, entry)` returns a section of the page of an entry, or
+      None, and `VIEWS` the views that it needs, by name. With a `caller`, the entry is tried as that user.
     - `admin.pages`: `PAGES`, the models with their pages.
     - `checks`: system checks, declared with `@check()`.
     - `site.tags`: a template `Library`, whose tags are those of `{% load mcp_apps %}`.

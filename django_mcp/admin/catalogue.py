@@ -290,9 +290,11 @@ class CatalogueAdmin(Page):
         sections: list[dict[str, Any]] = []
         if may_try and disabled is None:
             found = (
-                part.find_section(self, server, entry) for part in load_parts("admin.sections")
+                part.find_section(self, request, server, entry)
+                for part in load_parts("admin.sections")
             )
             sections = [section for section in found if section is not None]
+        caller = next(filter(None, (section["caller"] for section in sections)), None)
         response = self.show(
             request,
             "entry.html",
@@ -312,7 +314,8 @@ class CatalogueAdmin(Page):
             sections=sections,
             catalogue_url=self.url_of("disabledentry_changelist"),
             switch_url=f"{self.url_of('switch')}?{urlencode(viewer.query)}",
-            try_url=self.url_of("try"),
+            caller=caller,
+            try_url=self.url_of("try") if caller is None else caller["url"],
             calls_url=self.find_url("callrecord_changelist"),
             may_switch=request.user.has_perm("django_mcp.change_disabledentry"),
             may_try=may_try,
@@ -324,6 +327,7 @@ class CatalogueAdmin(Page):
                 "kind": kind,
                 "key": key,
                 "revision": viewer.revision,
+                "sent": {} if caller is None else caller["sent"],
                 "wire": entry.to_wire(),
                 "schema": _schema_of(entry),
                 "completers": completers,

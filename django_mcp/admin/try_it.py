@@ -13,12 +13,18 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from typing import Any
 
 from asgiref.sync import async_to_sync
 from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpRequest, HttpResponseBase, JsonResponse, StreamingHttpResponse
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBase,
+    JsonResponse,
+    StreamingHttpResponse,
+)
 from django.utils.translation import gettext as _t
 
 from django_mcp.admin.base import get_server_or_404, note_actions, require_permissions
@@ -26,6 +32,7 @@ from django_mcp.admin.texts import escape_invisible
 from django_mcp.extension_packages import load_parts
 from django_mcp.inprocess.call import ALL_CAPABILITIES, principal_of, write_request
 from django_mcp.models import DisabledEntry
+from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.headers import PROTOCOL_VERSION, SESSION_ID, Headers
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode
 from django_mcp.protocol.revisions import Revision
@@ -145,11 +152,9 @@ PASSED_ON = frozenset(
 def try_view(request: HttpRequest) -> HttpResponseBase:
     """Call the entry in the request's body, and stream the messages."""
     require_permissions(request, "view_disabledentry", "try_entry")
-    try:
-        given = decode(request.body)
-    except JSONDecodeError:
-        given = None
-    if not isinstance(given, dict):
+    names = ("server", "revision", "method", "params", "session", "response")
+    given = read_body(request, names)
+    if given is None:
         return JsonResponse({"error": "not a call"}, status=400)
     server = get_server_or_404(given.get("server"))
     revision = revision_tried(server, given.get("revision"))
@@ -165,14 +170,59 @@ def try_view(request: HttpRequest) -> HttpResponseBase:
     elif method != COMPLETE:
         return JsonResponse({"error": "not a call"}, status=400)
     params = {key: value for key, value in params.items() if key in PASSED_ON}
-    lines = _exchange(server, method, params, revision, request)
+    caller = Caller(principal=principal_of(request.user), build_request=lambda: request)
+    may_ask = method != COMPLETE and can_answer(server, revision, request)
+    return stream_call(request, server, method, params, revision, caller=caller, may_ask=may_ask)
+
+
+def read_body(request: HttpRequest, names: Collection[str]) -> JSONObject | None:
+    """Return the object in the body of a request; None if it is none, or has other members than these."""
+    try:
+        given = decode(request.body)
+    except JSONDecodeError:
+        return None
+    is_known = isinstance(given, dict) and given.keys() <= set(names)
+    return given if is_known else None
+
+
+def stream_call(
+    request: HttpRequest,
+    server: MCPServer,
+    method: str,
+    params: JSONObject,
+    revision: Revision,
+    *,
+    caller: Caller,
+    may_ask: bool,
+) -> StreamingHttpResponse:
+    """Call an entry, and return the response with the messages.
+
+    Args:
+        request: the one to respond to.
+        method, params: of the call.
+        revision: at which it is called.
+        caller: who calls.
+        may_ask: whether questions of the call can be answered.
+    """
+    wire = _Wire()
+    exchange = Exchange(caller=caller, channel=Channel(can_stream=True, sink=wire))
+    lines = _exchange(server, method, params, revision, exchange, wire, may_ask=may_ask)
     return StreamingHttpResponse(
         # Under WSGI there is no event loop that runs while the lines are sent.
         lines if isinstance(request, ASGIRequest) else async_to_sync(_collect)(lines),
-        content_type="application/x-ndjson",
+        content_type=_LINES,
         # Prevents buffering by nginx.
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
+
+
+def refuse_call(refusal: Refusal) -> HttpResponse:
+    """Return the response of a call that is refused before it reaches the server."""
+    body = encode({"jsonrpc": "2.0", "id": next_id(), "error": refusal.to_error()})
+    return HttpResponse(_encode(line("answer", body)), content_type=_LINES)
+
+
+_LINES = "application/x-ndjson"
 
 
 class _Wire(asyncio.Queue[bytes | None]):
@@ -205,16 +255,17 @@ async def _answer(server: MCPServer, exchange: Exchange) -> Reply:
 
 
 async def _exchange(
-    server: MCPServer, method: str, params: JSONObject, revision: Revision, request: HttpRequest
+    server: MCPServer,
+    method: str,
+    params: JSONObject,
+    revision: Revision,
+    exchange: Exchange,
+    wire: _Wire,
+    *,
+    may_ask: bool,
 ) -> AsyncIterator[bytes]:
-    principal = principal_of(request.user)
-    talk, wire = Conversation(server, revision, principal), _Wire()
-    exchange = Exchange(
-        caller=Caller(principal=principal, build_request=lambda: request),
-        channel=Channel(can_stream=True, sink=wire),
-    )
+    talk = Conversation(server, revision, exchange.caller.principal)
     try:
-        may_ask = method != COMPLETE and can_answer(server, revision, request)
         if not revision.is_stateless and may_ask:
             await talk.open()
             if not talk.token:
@@ -230,8 +281,9 @@ async def _exchange(
             exchange.connection = ConnectionState(
                 revision, client_capabilities={"extensions": EXTENSIONS}, log_level="debug"
             )
+        capabilities = CAPABILITIES if may_ask else {"extensions": EXTENSIONS}
         sent = write_request(
-            method, params, revision, capabilities=CAPABILITIES, client_info=CLIENT_INFO
+            method, params, revision, capabilities=capabilities, client_info=CLIENT_INFO
         )
         exchange.body = encode(sent)
         async for message in _call(server, exchange, wire):

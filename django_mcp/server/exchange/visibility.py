@@ -154,7 +154,7 @@ def find_requirements(
         for entry in registry.entries()
         if entry not in led_to and (toolset := find_toolset(entry)) is not None
     }
-    writing = frozenset(tool.name for tool in registry.tools.values() if not _only_reads(tool))
+    writing = frozenset(tool.name for tool in registry.tools.values() if not only_reads(tool))
     callers = _find_callers(led_to)
     used_with: dict[Guarded, ToolEntry] = {
         tool: other
@@ -294,7 +294,7 @@ class VisibleEntries:
         if not isinstance(guarded, Entry):
             # An extension, or of a completion, whose prompt or template was looked up before.
             return True
-        if narrowing.read_only and not _only_reads(guarded):
+        if narrowing.read_only and not only_reads(guarded):
             return False
         toolsets = narrowing.toolsets
         return (
@@ -306,7 +306,7 @@ class VisibleEntries:
     def _is_named(self, allowed: Allowed, guarded: Guarded, uri: str | None) -> bool:
         if not isinstance(guarded, Entry):
             return True
-        if allowed.read_only and not _only_reads(guarded):
+        if allowed.read_only and not only_reads(guarded):
             return False
         if allowed.names_all or self.requirements.toolsets.get(guarded) in allowed.toolsets:
             return True
@@ -354,7 +354,7 @@ class VisibleEntries:
         )
 
 
-def _only_reads(entry: Entry) -> bool:
+def only_reads(entry: Entry) -> bool:
     """Return whether an entry does not write: by their nature only tools do."""
     return not isinstance(entry, ToolEntry) or entry.annotations["readOnlyHint"]
 

@@ -55,6 +55,34 @@ async def test_a_page_calls_tools_as_the_operator(admin: AdminPages):
     await expect(frame.locator("#more")).to_have_text("more for admin")
 
 
+async def test_a_page_is_previewed_as_a_user_from_the_list_of_users(admin: AdminPages):
+    await open_preview(admin)
+    async with admin.page.expect_popup() as opened:
+        await admin.page.get_by_role("link", name="Lookup").click()
+    users = await opened.value
+    async with users.expect_event("close"):
+        await users.get_by_role("link", name="clerk").click()
+    await expect(admin.page.get_by_label("As this user (primary key)")).not_to_have_value("")
+    await admin.page.get_by_role("button", name="Preview").click()
+    frame = admin.page.frame_locator("#mcp-preview iframe")
+    await expect(admin.page.locator("#mcp-preview")).to_contain_text("run as clerk")
+    await call_tool(admin)
+    await expect(frame.get_by_role("heading")).to_have_text("Sales in May")
+
+    await frame.get_by_role("button", name="More").click()
+    await expect(frame.locator("#more")).to_have_text("more for clerk")
+    await frame.get_by_role("button", name="Sell").click()
+
+    await expect(frame.get_by_role("status")).to_contain_text(
+        "only tools that read can be called, and “sell” may write"
+    )
+    await admin.screenshot("preview-as-user")
+    admin.complaints[:] = [
+        each for each in admin.complaints if not any(part in each for part in EXPECTED)
+    ]
+    await admin.check("#mcp-preview")
+
+
 @pytest.mark.parametrize(
     ("button", "told"),
     [("Think", "Unknown tool: thoughts"), ("Ask", "The tool asks a question")],

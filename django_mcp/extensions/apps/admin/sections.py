@@ -10,35 +10,77 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext as _t
+from django.views.decorators.http import require_POST
 
 from django_mcp import __version__
 from django_mcp.admin.base import get_server_or_404, require_permissions
-from django_mcp.extensions.apps.core.app import EXTENSION, App, Csp, Shown
+from django_mcp.admin.texts import escape_invisible
+from django_mcp.extensions.apps.admin import find_app, shown_of
+from django_mcp.extensions.apps.admin.as_user import (
+    PARAMETER,
+    call_view,
+    find_choice,
+    find_chosen,
+    is_for_others,
+    make_principal,
+    make_request,
+    note_preview,
+)
+from django_mcp.extensions.apps.core.app import EXTENSION, App, Csp
 from django_mcp.extensions.apps.core.extension import AppsExtension
 from django_mcp.inprocess.results import MCPError
 from django_mcp.pages.policy import HEADER
-from django_mcp.registry.entries import Entry
+from django_mcp.registry.entries import Entry, ToolEntry
 from django_mcp.servers import MCPServer
 
 if TYPE_CHECKING:
     from django_mcp.admin.base import Page
 
+_STYLES = ("admin/css/forms.css",)
+_SCRIPTS = (
+    "admin/js/vendor/jquery/jquery.min.js",
+    "admin/js/jquery.init.js",
+    "admin/js/admin/RelatedObjectLookups.js",
+)
+"""Files of Django's admin for the window in which a user is chosen."""
 
-def find_section(page: Page, server: MCPServer, entry: Entry) -> dict[str, Any] | None:
+
+def find_section(
+    page: Page, request: HttpRequest, server: MCPServer, entry: Entry
+) -> dict[str, Any] | None:
     """Return the section of an entry's page: its template, scripts and variables; None: it has none."""
-    if _find_app(server, entry.name) is None:
+    if not isinstance(entry, ToolEntry) or find_app(server.registry.tools.get(entry.name)) is None:
         return None
-    shown = {name: _shown_of(tool) for name, tool in server.registry.tools.items()}
-    query = urlencode({"server": server.name, "tool": entry.name})
+    given, user = request.GET.get(PARAMETER), None
+    if given:
+        user = find_chosen(request, given)
+        if user is None or not is_for_others(server, entry):
+            messages.error(request, _t("This page cannot be previewed as that user."))
+            user = None
+    shown = {name: shown_of(tool) for name, tool in server.registry.tools.items()}
+    query = {"server": server.name, "tool": entry.name}
+    caller = None
+    if user is not None:
+        query[PARAMETER] = user.pk
+        caller = {
+            "name": escape_invisible(user.get_username(), 150),
+            "url": page.url_of("preview_call"),
+            "sent": {"app": entry.name, PARAMETER: str(user.pk)},
+        }
+    choice = find_choice(page, request, server, entry, user)
     return {
         "template": "admin/django_mcp/app_preview.html",
-        "scripts": ["django_mcp/admin/app_preview.js"],
+        "styles": () if choice is None else _STYLES,
+        "scripts": [*(() if choice is None else _SCRIPTS), "django_mcp/admin/app_preview.js"],
         "frames": "'self'",
         "widths": (320, 600, 900),
+        "caller": caller,
+        "choice": choice,
         "given": {
-            "url": f"{page.url_of('preview')}?{query}",
+            "url": f"{page.url_of('preview')}?{urlencode(query)}",
             "version": __version__,
             # Hosts let pages call what is visible to them.
             "hidden": [name for name, of in shown.items() if of.visibility == ("model",)],
@@ -50,7 +92,13 @@ def preview_view(request: HttpRequest) -> HttpResponse:
     """Return the page of a tool, as far as the operator may read it, for a frame of the admin alone."""
     require_permissions(request, "view_disabledentry", "try_entry")
     server = get_server_or_404(request.GET.get("server"))
-    app = _find_app(server, request.GET.get("tool", ""))
+    tool, given = request.GET.get("tool", ""), request.GET.get(PARAMETER)
+    entry = server.registry.tools.get(tool)
+    app, user = find_app(entry), None
+    if given is not None:
+        user = find_chosen(request, given)
+        if user is None or entry is None or not is_for_others(server, entry):
+            raise Http404
     status, text, content_type = (
         404,
         _t("You may not read this page, or there is none."),
@@ -58,7 +106,9 @@ def preview_view(request: HttpRequest) -> HttpResponse:
     )
     if app is not None:
         try:
-            text, content_type, status = _read(server, app, request), "text/html", 200
+            if user is not None:
+                note_preview(request, tool, _t("Previewed as %(user)s (%(pk)s)."), user)
+            text, content_type, status = _read(server, app, request, user), "text/html", 200
         except MCPError as error:
             text = str(error)
     response = HttpResponse(text, content_type=f"{content_type}; charset=utf-8", status=status)
@@ -71,7 +121,7 @@ def preview_view(request: HttpRequest) -> HttpResponse:
     return response
 
 
-VIEWS = {"preview": preview_view}
+VIEWS = {"preview": preview_view, "preview_call": require_POST(call_view)}
 """Views of the catalogue, by the end of their URL and their name."""
 
 
@@ -101,19 +151,10 @@ def write_policy(csp: Csp | None) -> str:
     return "; ".join(["sandbox allow-scripts", *directives, "frame-ancestors 'self'"])
 
 
-def _read(server: MCPServer, app: App, request: HttpRequest) -> str:
+def _read(server: MCPServer, app: App, request: HttpRequest, user: Any) -> str:
     extension = cast("AppsExtension", server.engine.extensions[EXTENSION])
     uri = extension.uri_of(app.template or "")
-    return server.read_resource(uri, user=request.user, request=request).text
-
-
-def _shown_of(entry: Entry) -> Shown:
-    shown: Shown = entry.extensions.get(EXTENSION, Shown())
-    return shown
-
-
-def _find_app(server: MCPServer, tool: str) -> App | None:
-    """Return the app of a tool with a page; None: it has no page."""
-    entry = server.registry.tools.get(tool)
-    app = None if entry is None else _shown_of(entry).app
-    return None if app is None or app.template is None else app
+    if user is None:
+        return server.read_resource(uri, user=request.user, request=request).text
+    principal, source = make_principal(user, request.user), make_request(request)
+    return server.read_resource(uri, user=principal, request=source).text

@@ -6,7 +6,7 @@
     const {json, pretty, shortened, show} = window.mcpResults;
     const form = document.getElementById("mcp-try");
     const words = form.dataset;
-    const {server, revision, kind, key, wire: entry, schema, completers, values} =
+    const {server, revision, kind, key, sent, wire: entry, schema, completers, values} =
         JSON.parse(document.getElementById("mcp-entry").textContent);
     const [fields, uri, status, progress, questions, result, wire, wireStatus, stop] =
         ["arguments", "uri", "status", "progress", "questions", "result", "wire", "wire-status", "stop"]
@@ -404,7 +404,7 @@
         const answer = await fetch(words.url, {
             method: "POST",
             headers: {"Content-Type": "application/json", "X-CSRFToken": form.elements.csrfmiddlewaretoken.value},
-            body: JSON.stringify({server, revision, ...body}),
+            body: JSON.stringify({server, revision, ...sent, ...body}),
             signal,
         });
         // Users who are not signed in any more are sent to the page where they can.

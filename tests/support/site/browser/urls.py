@@ -54,6 +54,12 @@ async def ask(ctx: Context) -> dict[str, Any]:
     return {}
 
 
+@paged.tool(visible_to="app")
+def sell(ctx: Context) -> dict[str, Any]:
+    """Sell something."""
+    return {"seller": ctx.user.get_username()}
+
+
 @paged.tool(read_only=True, app=App(template="browser/silent.html"))
 def silent() -> dict[str, Any]:
     """Show a page that says nothing to its host."""
