@@ -6,6 +6,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -47,11 +48,19 @@ class Problem(Struct, frozen=True):
 
 
 class ArgumentErrors(Exception):
-    """The arguments of a call do not fit its handler."""
+    """The arguments of a call do not fit its handler.
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("; ".join(f"{problem.pointer}: {problem.message}" for problem in problems))
-        self.problems = list(problems)
+    Of the problems, which a client can cause and name, `problems` has the first `MAX_PROBLEMS` and the number of the
+    others.
+    """
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        # The last one may say how many there are beyond.
+        remaining = iter(problems)
+        self.problems = [_shorten(problem) for problem in islice(remaining, MAX_PROBLEMS + 1)]
+        if left := sum(1 for _ in remaining):
+            self.problems[-1] = Problem("", f"and {left + 1} further problems")
+        super().__init__("; ".join(f"{each.pointer}: {each.message}" for each in self.problems))
 
 
 def in_order(problems: Iterable[Problem], *, has_more: bool = False) -> list[Problem]:
@@ -61,10 +70,17 @@ def in_order(problems: Iterable[Problem], *, has_more: bool = False) -> list[Pro
     """
     ordered = sorted(set(problems), key=lambda each: (each.pointer, each.message))
     left = len(ordered) - MAX_PROBLEMS
+    shown = [_shorten(problem) for problem in ordered[:MAX_PROBLEMS]]
     if left <= 0 and not has_more:
-        return ordered
+        return shown
     count = f"{left} or more" if has_more and left > 0 else "perhaps" if has_more else str(left)
-    return [*ordered[:MAX_PROBLEMS], Problem("", f"and {count} further problems")]
+    return [*shown, Problem("", f"and {count} further problems")]
+
+
+def _shorten(problem: Problem) -> Problem:
+    """Return a problem whose pointer, which may have names from a client, is cut to a length that one reads."""
+    is_short = len(problem.pointer) <= _MAX_MESSAGE_CHARS
+    return problem if is_short else Problem(clip(problem.pointer), problem.message)
 
 
 def show(value: Any) -> str:

@@ -132,7 +132,7 @@ def fill_form(
     closed = [name for name in arguments if name not in offered]
     if closed:
         told = _("You cannot set this field.")
-        raise ArgumentErrors([Problem(to_pointer([name]), told) for name in closed])
+        raise ArgumentErrors(Problem(to_pointer([name]), told) for name in closed)
     kept: set[str] = set()
     for name, field in form.fields.items():
         if name in left_alone:

@@ -56,7 +56,7 @@ def take_answer(call: Call, key: str, ask: Ask) -> None:
     unknown = [name for name in content if name not in fields]
     if unknown:
         told = f"is no field of the question, which has {', '.join(fields) or 'none'}"
-        raise ArgumentErrors([Problem(to_pointer([*path, name]), told) for name in unknown])
+        raise ArgumentErrors(Problem(to_pointer([*path, name]), told) for name in unknown)
     answers.known[key] = {"action": "accept", "content": content}
 
 

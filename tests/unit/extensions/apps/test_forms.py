@@ -167,6 +167,19 @@ def test_errors_come_by_field_and_translated(server: MCPServer):
     assert "/form/quantity: Dieser Wert" in result.text
 
 
+def test_unknown_fields_are_not_all_sent_back(client: MCPClient):
+    unknown = {"u" * 5000: 1, **{f"u{number}": number for number in range(2000)}}
+
+    result = client.call("change_quantity", {"order": "7", "form": {"quantity": 1, **unknown}})
+
+    assert result.is_error
+    errors = result.meta["django_mcp/errors"]
+    assert len(errors) == 51
+    assert errors[""] == ["and 1951 further problems"]
+    assert all(len(name) <= 300 for name in errors)
+    assert len(result.text) < 5000
+
+
 def test_errors_of_other_clients_have_no_fields(server: MCPServer):
     result = MCPClient(server).call("change_quantity", order="7", form={"quantity": 0})
 
