@@ -82,9 +82,10 @@ def admin_policy(frames: str = "") -> str:
     Args:
         frames: the sources of frames that it shows, such as `'self'`; empty: it shows none.
     """
-    if not _is_plain_admin():
-        return _ANY_THEME
     framed = f"; frame-src {frames}" if frames else ""
+    if not _is_plain_admin():
+        # Also with a theme: a page in a frame could leave for another origin, which then passed for it.
+        return f"{_ANY_THEME}{framed}"
     return f"{own_policy()}{framed}; form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
 
 

@@ -113,6 +113,21 @@ async def test_a_page_reaches_nothing_of_the_admin(admin: AdminPages):
     assert [each for each in admin.complaints if not any(part in each for part in EXPECTED)] == []
 
 
+async def test_a_document_that_takes_the_place_of_a_page_is_not_taken_for_it(admin: AdminPages):
+    await open_preview(admin)
+    status = admin.page.locator("#mcp-preview-status")
+    await expect(status).to_contain_text("The page has started")
+
+    await frame_of(admin).evaluate("location.replace('/static/django_mcp/admin/elements.js')")
+
+    await expect(status).to_contain_text("The page has left for another address")
+    await expect(admin.page.locator("#mcp-preview iframe")).to_have_count(0)
+    await admin.page.get_by_label("Theme").select_option("dark")
+    await admin.page.get_by_role("button", name="Load again").click()
+    await expect(status).to_contain_text("The page has started")
+    await admin.assert_inert()
+
+
 async def test_a_page_in_a_window_of_its_own_reaches_nothing_either(admin: AdminPages):
     await open_preview(admin)
     url = await admin.page.locator("#mcp-preview iframe").get_attribute("src")

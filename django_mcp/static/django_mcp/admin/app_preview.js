@@ -189,7 +189,7 @@
     }
 
     async function load() {
-        const mine = {calls: 0, isStarted: false, abort: new AbortController(), tornDown() {}};
+        const mine = {calls: 0, isStarted: false, hasLoaded: false, abort: new AbortController(), tornDown() {}};
         if (page) {
             await close(page);
         }
@@ -200,9 +200,19 @@
         page = mine;
         setWidth();
         frame.addEventListener("load", () => {
-            if (page === mine && !mine.isStarted && status.textContent === words.loading) {
+            if (page !== mine) {
+                return;
+            }
+            if (mine.hasLoaded) {
+                // Another document is in the frame now, and could speak for the page.
+                mine.abort.abort();
+                mine.isStarted = false;
+                frame.remove();
+                tell(words.left, true);
+            } else if (!mine.isStarted && status.textContent === words.loading) {
                 tell(words.silent);
             }
+            mine.hasLoaded = true;
         });
         place.replaceChildren(frame);
     }

@@ -133,6 +133,20 @@ def test_the_entry_has_the_section_and_may_frame_its_own_pages(admin: Client, se
     assert "frame-src" not in policy_of(plain)
 
 
+def test_a_page_cannot_put_another_origin_into_the_frame_of_a_site_with_its_own_theme(
+    admin: Client, server: MCPServer, templates: Path
+):
+    theme = templates.parent / "admin"
+    theme.mkdir()
+    (theme / "base_site.html").write_text('{% extends "admin/base.html" %}')
+
+    framing, plain = (policy_of(show_entry(admin, each)) for each in ("tell", "plain"))
+
+    assert "; frame-src 'self'" in framing
+    assert "script-src" not in framing
+    assert "frame-src" not in plain
+
+
 def test_who_may_not_try_and_what_is_disabled_have_no_preview(admin: Client, server: MCPServer):
     clerk = client_of("clerk", "view_disabledentry")
     assert SECTION not in show_entry(clerk, "tell").content.decode()
