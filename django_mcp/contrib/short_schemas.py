@@ -41,6 +41,15 @@ def shorten(schema: JSONObject, *, drops_null: bool = False) -> JSONObject:
     return short
 
 
+def without_labels(schema: Any) -> Any:
+    """Return a schema without the labels of values."""
+    if not isinstance(schema, dict):
+        return schema
+    plain = with_children(schema, without_labels)
+    plain.pop(LABELS, None)
+    return plain
+
+
 def _shorten(schema: Any, *, drops_null: bool) -> Any:
     if not isinstance(schema, dict):
         return schema
@@ -64,7 +73,11 @@ def _shorten(schema: Any, *, drops_null: bool) -> Any:
     return short
 
 
+LABELS = "enumNames"
+"""The keyword with the labels of an `enum`, in its order, which only forms read: the description has them for a model."""
+
 _RULES: Mapping[str, Callable[[Any], Any]] = {
+    LABELS: bool,
     # 0 equals False, and says something.
     "default": lambda value: value is None or value is False or value == "",
     # What depends on the caller may say more when all tools are registered.

@@ -24,6 +24,7 @@ from django_mcp.contrib.generated import object_schema, or_null
 from django_mcp.contrib.labels import describe_labels
 from django_mcp.contrib.model_forms.names import or_name
 from django_mcp.contrib.pydantic_models import SlowValidation, check_models
+from django_mcp.contrib.short_schemas import LABELS
 from django_mcp.contrib.values import BOUNDS, is_a, may_be_rounded
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.big_integers import MAX_EXACT, or_digits
@@ -320,7 +321,12 @@ def _choice(field: Any) -> JSONObject:
     if values is None:
         one: JSONObject = {"type": ["string", "integer"]} if is_typed else {"type": "string"}
     else:
-        one = {"enum": [value if is_typed else str(value) for value in values]}
+        labels = {str(value): label for value, label in _flat(field.choices)}
+        one = {
+            "enum": [value if is_typed else str(value) for value in values],
+            # For forms. A model is told by the description.
+            LABELS: [labels[str(value)] for value in values],
+        }
     return _several(field, one) if isinstance(field, forms.MultipleChoiceField) else one
 
 

@@ -12,6 +12,7 @@ import pytest
 from django.contrib.admin import AdminSite, ModelAdmin
 from django.contrib.auth.models import User
 from django.urls import include, path
+from django.utils.translation import override
 from ninja import ModelSchema, NinjaAPI
 from rest_framework import filters, pagination, permissions, serializers, viewsets
 from rest_framework.routers import DefaultRouter
@@ -295,3 +296,28 @@ def test_without_the_option_nothing_has_a_page(source: str, root: User, settings
 
     assert all("_meta" not in tool for tool in client.list_tools())
     assert "django_mcp/html" not in client.call("search_products").meta
+
+
+@pytest.mark.parametrize("source", ["model", "admin"])
+def test_a_form_shows_the_labels_of_choices_and_sends_their_values(source: str, root: User):
+    server = MCPServer(f"labels-{source}", public=True, instructions="")
+    if source == "model":
+
+        class Labelled(Products):
+            fields = (*Products.fields, "category")
+
+        Labelled.register(server=server, app=True)
+    else:
+        add_admin(server)
+    client = MCPClient(server, user=root, capabilities=HOST)
+    key = {"sku": "cup"} if source == "model" else {"id": Product.objects.get(sku="cup").pk}
+
+    with override("de"):
+        german = part_of(client.call("open_update_product", **key))
+    part = part_of(client.call("open_update_product", **key))
+
+    assert '<option value="&quot;kitchen&quot;" selected>Kitchen</option>' in part
+    assert '<option value="&quot;garden&quot;">Garden</option>' in part
+    assert '<option value="&quot;garden&quot;">Garten</option>' in german
+    assert "enumNames" not in json.dumps(client.list_tools())
+    assert client.call("update_product", **key, category="garden").is_error is False

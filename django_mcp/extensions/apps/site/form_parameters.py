@@ -13,6 +13,7 @@ from django.forms import BaseForm, BaseModelForm, FileField
 
 from django_mcp.context import Context
 from django_mcp.contrib.model_forms import FormProblem, bind_form, check_form, form_schema
+from django_mcp.contrib.short_schemas import without_labels
 from django_mcp.extensions.apps.core.app import App
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry import hints
@@ -171,11 +172,12 @@ def _describe(form: type[BaseForm], source: str) -> JSONObject:
             "out of the form."
         )
     try:
-        return form_schema(form, takes_hidden=True)
+        schema: JSONObject = without_labels(form_schema(form, takes_hidden=True))
     except FormProblem as problem:
         raise RegistrationError(
             f"{source}: the form {form.__qualname__} cannot be filled in by a client: {problem}. {problem.hint}"
         ) from problem
+    return schema
 
 
 def _annotate(schema: JSONObject) -> Any:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 
+from django_mcp.contrib.short_schemas import LABELS
 from django_mcp.extensions.apps.site.form_fields import (
     ITEMS,
     JSON,
@@ -202,10 +204,16 @@ _FORMATS = {
 }
 
 
+_UNLABELLED = object()
+
+
 def _options_of(part: JSONObject) -> list[tuple[Any, str]] | None:
     """Return the values and labels that a schema lists."""
     if "enum" in part:
-        return [(value, str(value)) for value in part["enum"]]
+        given = part.get(LABELS)
+        labels = given if isinstance(given, list) else []
+        pairs = zip_longest(part["enum"], labels[: len(part["enum"])], fillvalue=_UNLABELLED)
+        return [(value, str(value if label is _UNLABELLED else label)) for value, label in pairs]
     alternatives = part.get("oneOf") or part.get("anyOf")
     if alternatives and all(isinstance(each, dict) and "const" in each for each in alternatives):
         return [(each["const"], str(each.get("title", each["const"]))) for each in alternatives]
