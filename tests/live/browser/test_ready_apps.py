@@ -59,6 +59,19 @@ def make_server() -> MCPServer:
         start = 3 * (arguments.get("page", 1) - 1)
         return {"results": rows[start : start + 3], "has_more": len(rows) > start + 3}
 
+    filters = {
+        "paid": {"type": "boolean"},
+        "customer": {"type": "string"},
+        "kind": {"enum": ["small", "large"]},
+        "day": {"type": "string", "format": "date"},
+    }
+    filtered = {"type": "object", "properties": {**inputs["properties"], **filters}}
+
+    @server.tool(read_only=True, app=Table(), input_schema=filtered, output_schema=schema)
+    async def filter_orders(arguments: dict[str, Any]) -> dict[str, Any]:
+        """Filter orders."""
+        return {"results": orders[:1] if arguments.get("paid") is True else orders}
+
     @server.tool(read_only=True, app=Card(key="number", title="Order"), output_schema=ROW)
     async def get_order(number: str) -> dict[str, Any]:
         """Get one."""
@@ -149,6 +162,33 @@ async def test_a_table_is_sorted_searched_and_turned_over(host: Host):
         {"ordering": "-number"},
         {"ordering": "-number", "search": "Ada"},
         {"ordering": "-number", "search": "nobody"},
+    ]
+
+
+async def test_a_table_is_filtered_with_values_of_their_types(host: Host):
+    frame = await host.open("filter_orders", {"kind": "small"})
+    await expect(cells(frame)).to_have_count(len(ORDERS))
+    await expect(frame.get_by_label("Kind")).to_have_value('"small"')
+    assert await find_violations(host) == []
+
+    await frame.get_by_label("Paid").select_option("Yes")
+    await frame.get_by_label("Kind").select_option("---------")
+    await frame.get_by_label("Day").fill("2026-05-01")
+    await frame.get_by_role("button", name="Search").click()
+    await expect(cells(frame)).to_have_count(1)
+    await expect(frame.get_by_label("Paid")).to_have_value("true")
+    await frame.get_by_label("Paid").select_option("---------")
+    await frame.get_by_label("Customer").fill("Ada")
+    await frame.get_by_label("Customer").press("Enter")
+    await expect(cells(frame)).to_have_count(len(ORDERS))
+    await expect(frame.get_by_label("Customer")).to_be_focused()
+    await frame.get_by_role("button", name="Number").click()
+    await expect(frame.get_by_label("Customer")).to_have_value("Ada")
+
+    assert [each["arguments"] for each in await host.sent("call")] == [
+        {"paid": True, "day": "2026-05-01"},
+        {"day": "2026-05-01", "customer": "Ada"},
+        {"day": "2026-05-01", "customer": "Ada", "ordering": "number"},
     ]
 
 

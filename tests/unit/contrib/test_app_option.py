@@ -23,7 +23,7 @@ from django_mcp.contrib.modeladmin import admin_tools
 from django_mcp.contrib.models import ModelTools
 from django_mcp.contrib.ninja import operation_tools
 from django_mcp.test import MCPClient
-from example_project.shop.models import Product
+from example_project.shop.models import Order, Product
 
 pytestmark = pytest.mark.django_db
 
@@ -321,3 +321,26 @@ def test_a_form_shows_the_labels_of_choices_and_sends_their_values(source: str, 
     assert '<option value="&quot;garden&quot;">Garten</option>' in german
     assert "enumNames" not in json.dumps(client.list_tools())
     assert client.call("update_product", **key, category="garden").is_error is False
+
+
+def test_the_filters_of_an_admin_have_inputs_whose_values_it_takes(root: User):
+    class OrderAdmin(ModelAdmin):
+        list_display = ("number", "status", "placed_at")
+        list_filter = ("status", "placed_at")
+
+    site = AdminSite()
+    site.register(Order, OrderAdmin)
+    server = MCPServer("filters-of-admin", public=True, instructions="")
+    admin_tools(server=server, site=site, models=["shop.order"], app=True)
+    client = MCPClient(server, user=root, capabilities=HOST)
+
+    part = part_of(client.call("search_orders"))
+
+    names = re.findall(r'name="(\w+)"[^>]* data-mcp-filter', part)
+    assert names == ["status", "placed_at__gte", "placed_at__lt"]
+    assert 'type="datetime-local"' in part
+    # As the input has it.
+    since = {"placed_at__gte": "2026-05-01T10:00:00"}
+    found = client.call("search_orders", status="placed", **since)
+    assert found.is_error is False, found.text
+    assert 'name="placed_at__gte" value="2026-05-01T10:00:00"' in part_of(found)

@@ -152,8 +152,8 @@
   /* The values of the inputs that `data-mcp-with` selects are arguments too; Enter in one of them calls. */
   const turns = new Map();
   function withInputs(element, args) {
-    if (element.dataset.mcpWith) for (const { name, value } of document.querySelectorAll(element.dataset.mcpWith))
-      if (value.trim()) args[name] = value.trim();
+    if (element.dataset.mcpWith) for (const input of document.querySelectorAll(element.dataset.mcpWith))
+      if (input.value.trim()) args[input.name] = input.dataset.mcpReads === "json" ? READ.json(input) : input.value.trim();
     return args;
   }
   document.addEventListener("keydown", (event) => {

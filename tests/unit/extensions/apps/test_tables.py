@@ -167,8 +167,9 @@ def test_searching_keeps_filters_and_order_but_not_the_page():
         make_server({"results": []}), search="tea<", status="new", ordering="number", cursor="c"
     )
 
-    assert calls_of(part)["mcp-go"] == {"status": "new", "ordering": "number"}
+    assert calls_of(part)["mcp-go"] == {"ordering": "number"}
     assert 'name="search" value="tea&lt;"' in part
+    assert 'name="status" value="new"' in part
     assert "There is nothing to show." in part
 
 
@@ -351,3 +352,51 @@ def test_a_table_does_not_repeat_long_arguments(given: dict[str, str], count: in
         tracemalloc.stop()
 
     assert peak < 25_000_000
+
+
+FILTERS = {
+    "status": {"type": "string", "enum": ["placed", "sent"], "title": "status"},
+    "paid": {"type": ["boolean", "null"]},
+    "customer": {"type": "string", "maxLength": 40},
+    "day__gte": {"type": "string", "format": "date", "title": "day", "description": "not before"},
+    "shop": {"type": "string"},
+    "total": {"type": "number"},
+    "limit": {"type": "integer"},
+    "count": {"type": "boolean"},
+}
+
+
+def filters_of(part: str) -> dict[str, str]:
+    """Return the inputs of the filters by the arguments that they are for."""
+    pattern = r"<select[^>]* data-mcp-filter>.*?</select>|<input[^>]* data-mcp-filter[^>]*>"
+    found = re.findall(pattern, part, re.DOTALL)
+    return {re.findall(r'name="([^"]+)"', each)[0]: each for each in found}
+
+
+def test_simple_filters_have_inputs_that_keep_their_values():
+    schema = {
+        **INPUT,
+        "properties": {"search": {"type": "string"}, **FILTERS},
+        "required": ["shop"],
+    }
+    server = make_server({"results": [ORDER]}, input_schema=schema)
+    given = {"shop": "7", "status": "sent", "paid": False, "customer": '"><b>', "limit": 5}
+
+    part = render(server, **given)
+
+    filters = filters_of(part)
+    assert list(filters) == ["status", "paid", "customer", "day__gte"]
+    assert '<option value="&quot;sent&quot;" selected>sent</option>' in filters["status"]
+    assert '<option value="false" selected>No</option>' in filters["paid"]
+    assert 'type="date"' in filters["day__gte"]
+    assert 'value="&quot;&gt;&lt;b&gt;"' in filters["customer"]
+    assert ">Day, not before</label>" in part
+    # What the inputs have is added by the page, and what was emptied is left out.
+    assert calls_of(part)["mcp-go"] == {"shop": "7", "limit": 5}
+    assert calls_of(part)["mcp-again"] == given
+
+
+def test_a_table_of_a_tool_without_filters_has_no_inputs():
+    server = make_server({"results": [ORDER]}, input_schema={"type": "object", "properties": {}})
+
+    assert "mcp-search" not in render(server)

@@ -19,6 +19,7 @@ from django_mcp.extensions.apps.site.ready.columns import (
     find_columns,
     split_names,
 )
+from django_mcp.extensions.apps.site.ready.filters import ORDERS, SEARCHES, find_filters
 from django_mcp.extensions.apps.site.ready.rows import find_rows, properties_of
 from django_mcp.extensions.apps.site.ready.turning import (
     PLACES,
@@ -35,8 +36,6 @@ MAX_ROWS = 500
 CUT = "truncated"
 """The member of a generated object that names its lists of which rows are left out."""
 
-_SEARCHES = ("search", "query", "q")
-_ORDERS = ("ordering", "order_by", "sort")
 
 Context = dict[str, Any]
 
@@ -61,6 +60,8 @@ def describe_table(app: Table, rendered: Rendered) -> Context:
     acts = Acts(app, rendered)
     inputs = properties_of(tool.input_schema)
     first = without_place(arguments)
+    search, filters = _find_search(first, inputs), find_filters(tool, first)
+    asked = {each["name"] for each in (search, *filters) if each is not None}
     after, before = find_pages(result, arguments, inputs, len(rows))
     shown = write_table(rows[:MAX_ROWS], columns[:MAX_COLUMNS], acts)
     return {
@@ -70,7 +71,11 @@ def describe_table(app: Table, rendered: Rendered) -> Context:
         "has_acts": bool(_row_acts(acts)),
         "count": _tell_count(result, len(rows), is_page=bool(after or before)),
         "notes": list(_tell_notes(result, rows, columns, has_more=bool(after))),
-        "search": _find_search(first, inputs),
+        "search": search,
+        "filters": filters,
+        "others": write_arguments(
+            {name: value for name, value in first.items() if name not in asked}
+        ),
         "again": write_arguments(arguments),
         "writes": acts.writes,
         "after": None if after is None else write_arguments(after),
@@ -135,7 +140,7 @@ def _write_heads(
     columns: Sequence[Column], arguments: Mapping[str, Any], inputs: JSONObject
 ) -> Iterator[Context]:
     """Yield the heads of columns, with the call that sorts by them where the tool can."""
-    name = next((each for each in _ORDERS if isinstance(inputs.get(each), dict)), None)
+    name = next((each for each in ORDERS if isinstance(inputs.get(each), dict)), None)
     orders = [] if name is None else inputs[name].get("enum") or []
     now = None if name is None else arguments.get(name)
     for column in columns:
@@ -165,15 +170,10 @@ def _find_order(column: Column, orders: Sequence[Any]) -> str | None:
 
 
 def _find_search(arguments: Mapping[str, Any], inputs: JSONObject) -> Context | None:
-    for name in _SEARCHES:
+    for name in SEARCHES:
         if isinstance(inputs.get(name), dict):
-            rest = {key: value for key, value in arguments.items() if key != name}
             now = arguments.get(name)
-            return {
-                "name": name,
-                "value": now if isinstance(now, str) else "",
-                "arguments": write_arguments(rest),
-            }
+            return {"name": name, "value": now if isinstance(now, str) else ""}
     return None
 
 
