@@ -136,6 +136,8 @@ class Family:
         members: the members of an object in a result that may have the value for `key`, the likeliest first.
         tools: the names of the tools by their roles: `"search"`, `"get"`, `"create"`, `"update"`, `"delete"` and
             what else is done with the source.
+        find_refused: takes a user, a role and values of `key`, and returns those of objects with which this user may
+            not do it; None: who sees a tool may call it with every object that they see.
     """
 
     singular: Any = None
@@ -143,6 +145,7 @@ class Family:
     key: str | None = None
     members: tuple[str, ...] = ()
     tools: dict[str, str] = dataclass_field(default_factory=dict)
+    find_refused: Callable[[Any, str, Collection[Any]], Collection[Any]] | None = None
 
 
 class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):

@@ -212,9 +212,23 @@ class AdminTools:
             plural=meta.verbose_name_plural,
             key=self._reading.key,
             members=(self._reading.key, "pk"),
+            find_refused=self._find_refused,
         )
         self._entries: list[ToolEntry] = []
         self._created: ToolEntry | None = None
+
+    def _find_refused(self, user: Any, role: str, keys: Collection[Any]) -> Collection[Any]:
+        """See `Family`. It makes a query only for an admin that decides about each object."""
+        if role not in (UPDATE, DELETE) or not self._access.overrides(_METHODS[role]):
+            return ()
+        request = make_request_of(user, self._site)
+        by_key = {self._access.to_key(key): key for key in keys}
+        rows = self._access.find_rows(request, role).filter(pk__in=by_key)
+        for row in rows:
+            self._access.lead_to_object(request, role, row.pk)
+            if self._access.keep_allowed(request, role, [row]):
+                del by_key[row.pk]
+        return set(by_key.values())
 
     def register(self) -> list[ToolEntry]:
         """Register them, and return those that the options include."""

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from django.contrib.admin import AdminSite, ModelAdmin
 from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.urls import include, path
 from django.utils.translation import override
 from ninja import ModelSchema, NinjaAPI
@@ -344,3 +346,41 @@ def test_the_filters_of_an_admin_have_inputs_whose_values_it_takes(root: User):
     found = client.call("search_orders", status="placed", **since)
     assert found.is_error is False, found.text
     assert 'name="placed_at__gte" value="2026-05-01T10:00:00"' in part_of(found)
+
+
+class CautiousAdmin(ProductAdmin):
+    def has_change_permission(self, request: Any, obj: Any = None) -> bool:
+        return obj is None or obj.sku != "mug"
+
+    def has_delete_permission(self, request: Any, obj: Any = None) -> bool:
+        return obj is None or obj.sku != "pot"
+
+
+@pytest.mark.parametrize(
+    ("admin", "changed", "queries"),
+    [(ProductAdmin, ["cup", "mug", "pot"], 0), (CautiousAdmin, ["cup", "pot"], 2)],
+)
+def test_no_button_changes_what_the_admin_keeps_from_the_user(
+    admin: type[ModelAdmin[Any]], changed: list[str], queries: int, root: User
+):
+    site = AdminSite()
+    site.register(Product, admin)
+    server = MCPServer(f"cautious-{queries}", public=True, instructions="")
+    admin_tools(server=server, site=site, models=["shop.product"], app=True, actions=False)
+    client = MCPClient(server, user=root, capabilities=HOST)
+    names = {product.pk: product.sku for product in Product.objects.all()}
+
+    with CaptureQueriesContext(connection) as found:
+        part = part_of(client.call("search_products"))
+    with CaptureQueriesContext(connection) as plain:
+        MCPClient(server, user=root).call("search_products")
+
+    calls = calls_in(part)
+    assert [names[given["id"]] for name, given in calls if name == "open_update_product"] == changed
+    assert len([name for name, _given in calls if name == "get_product"]) == 3
+    # One for all rows and each button about which the admin decides by the object.
+    assert len(found) - len(plain) == queries
+    for pk, sku in names.items():
+        buttons = dict(calls_in(part_of(client.call("get_product", id=pk))))
+        assert ("open_update_product" in buttons) is (sku in changed)
+        assert ("delete_product" in buttons) is (admin is ProductAdmin or sku != "pot")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,7 @@ class Act:
         given: further arguments.
         is_dangerous: whether it destroys something.
         asks: whether the page has to ask before, since the tool does not.
+        role: of the tool in its family; empty: the site has named the tool.
     """
 
     tool: str
@@ -54,6 +55,7 @@ class Act:
     given: Mapping[str, Any]
     is_dangerous: bool = False
     asks: bool = False
+    role: str = ""
 
     def to_arguments(self, value: Any) -> str:
         """Return the arguments of a call as JSON."""
@@ -114,9 +116,9 @@ class Acts:
                 # A tool that writes does not show its own form.
                 tool = self._rendered.find(f"open_{name}")
             if tool is not None:
-                yield from self._make(tool, text, is_deletion=role == "delete")
+                yield from self._make(tool, text, role)
 
-    def _make(self, tool: ToolEntry, text: str, *, is_deletion: bool = False) -> Iterator[Act]:
+    def _make(self, tool: ToolEntry, text: str, role: str = "") -> Iterator[Act]:
         required = [name for name in tool.input_schema.get("required", ()) if name != self.key]
         given = self._rendered.arguments
         if any(name not in given for name in required):
@@ -125,7 +127,7 @@ class Acts:
         if len(write_arguments(further)) > MAX_GIVEN_CHARS:
             return
         writes = not tool.annotations["readOnlyHint"]
-        destroys = is_deletion or (writes and tool.annotations["destructiveHint"])
+        destroys = role == "delete" or (writes and tool.annotations["destructiveHint"])
         yield Act(
             tool=tool.name,
             text=text,
@@ -133,7 +135,17 @@ class Acts:
             given=further,
             is_dangerous=destroys,
             asks=destroys and CONFIRMATION not in properties_of(tool.input_schema),
+            role=role,
         )
+
+    def find_refused(self, rows: Iterable[Any]) -> dict[str, Collection[Any]]:
+        """Return the keys of objects with which the user may not do something, by its tool."""
+        family = self._rendered.tool.family
+        if family is None or family.find_refused is None:
+            return {}
+        keys = [key for row in rows if (key := self.key_of(row)) is not None]
+        user, refuse = self._rendered.user, family.find_refused
+        return {act.tool: refuse(user, act.role, keys) for act in self.acts if act.role}
 
     def key_of(self, row: Any) -> Any:
         """Return the value that says which object a row is; None: it has none."""

@@ -42,7 +42,7 @@ def describe_card(app: Card, rendered: Rendered) -> Context:
         "title": title_of(app.title, rendered, is_plural=False),
         "name": "" if key is None else to_text(key, "text"),
         "members": [_write_member(column, result, schema) for column in columns[:MAX_COLUMNS]],
-        "acts": [] if key is None else list(_write_card_acts(acts, key)),
+        "acts": [] if key is None else list(_write_card_acts(acts, key, result)),
         "notes": [text for text in _tell_other(result) if text],
         "detail": DETAIL,
         "again": write_arguments(rendered.arguments),
@@ -50,15 +50,17 @@ def describe_card(app: Card, rendered: Rendered) -> Context:
     }
 
 
-def _write_card_acts(acts: Acts, key: Any) -> Iterator[Context]:
+def _write_card_acts(acts: Acts, key: Any, result: Any) -> Iterator[Context]:
+    refused = acts.find_refused([result])
     for act in acts.acts:
-        yield {
-            "tool": act.tool,
-            "text": act.text,
-            "arguments": act.to_arguments(key),
-            "is_dangerous": act.is_dangerous,
-            "asks": act.asks,
-        }
+        if key not in refused.get(act.tool, ()):
+            yield {
+                "tool": act.tool,
+                "text": act.text,
+                "arguments": act.to_arguments(key),
+                "is_dangerous": act.is_dangerous,
+                "asks": act.asks,
+            }
 
 
 def _write_member(column: Column, result: Any, schema: JSONObject) -> Context:

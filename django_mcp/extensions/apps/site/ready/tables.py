@@ -96,7 +96,7 @@ def write_table(rows: Sequence[Any], columns: Sequence[Column], acts: Acts | Non
     if not columns:
         return mark_safe("")
     row_acts = [] if acts is None else _row_acts(acts)
-    write_buttons = None if acts is None or not row_acts else _make_buttons(acts, row_acts)
+    write_buttons = None if acts is None or not row_acts else _make_buttons(acts, row_acts, rows)
     css = [' class="mcp-number"' if column.is_number else "" for column in columns]
     cells = [
         (f"<td{each}>", column.kind, column.read) for each, column in zip(css, columns, strict=True)
@@ -111,7 +111,7 @@ def write_table(rows: Sequence[Any], columns: Sequence[Column], acts: Acts | Non
     return mark_safe("".join(parts))  # noqa: S308 - each value is escaped
 
 
-def _make_buttons(acts: Acts, row_acts: Sequence[Act]) -> Callable[[Any], str]:
+def _make_buttons(acts: Acts, row_acts: Sequence[Act], rows: Sequence[Any]) -> Callable[[Any], str]:
     """Return a function that writes the buttons of a row as escaped HTML."""
     # A hidden text inside of each button takes the browser a quarter longer.
     starts = [
@@ -121,6 +121,7 @@ def _make_buttons(acts: Acts, row_acts: Sequence[Act]) -> Callable[[Any], str]:
     ]
     texts = [escape_text(act.text) for act in row_acts]
     each = list(zip(starts, row_acts, texts, strict=True))
+    refused = acts.find_refused(rows)
 
     def write(row: Any) -> str:
         key = acts.key_of(row)
@@ -130,6 +131,7 @@ def _make_buttons(acts: Acts, row_acts: Sequence[Act]) -> Callable[[Any], str]:
         buttons = [
             f'{start}{escape(act.to_arguments(key))}" aria-label="{text} {told}">{text}</button>'
             for start, act, text in each
+            if key not in refused.get(act.tool, ())
         ]
         return f'<div class="mcp-actions">{"".join(buttons)}</div>'
 
