@@ -23,6 +23,9 @@ from django_mcp.registry.rules import BOOL, NAME, SCOPES, Rule, choice, list_of,
 from django_mcp.server.options import OPTIONS, Options
 from django_mcp.server.setting import Scope, Setting, setting, settings_of, site_setting
 
+DETAILS = ("arguments", "client_address", "resource_uri", "results", "session_id")
+"""What `TELEMETRY_DETAILS` may name."""
+
 
 def _is_origin(value: object) -> bool:
     if value == "*":
@@ -280,6 +283,24 @@ class Settings:
         whole("secrets a minute"),
         "The maximum number of wrong secrets of one OAuth client that one address may send in a "
         "minute, and three times as many for all clients together. More get 429.",
+    )
+    TELEMETRY: str = site_setting(
+        "propagate",
+        choice("off", "propagate", "native"),
+        'What of [OpenTelemetry](../howto/telemetry.md) there is, if `opentelemetry-api` is installed. `"off"`: '
+        'nothing. `"propagate"`: handlers continue the trace of their client. `"native"`: spans and metrics of each '
+        "message as well.",
+    )
+    TELEMETRY_DETAILS: Sequence[str] = site_setting(
+        (),
+        list_of(DETAILS.__contains__, f"names from {', '.join(map(repr, DETAILS))}"),
+        "What [spans](../howto/telemetry.md#details) contain besides: data of users, which are left out otherwise.",
+    )
+    ACCESS_LOG: bool = site_setting(
+        False,
+        BOOL,
+        "Whether the log `django_mcp.access` gets [a line for each message](../howto/telemetry.md#the-access-log) "
+        "of a client.",
     )
     RECORD_CALLS: float = site_setting(
         0,

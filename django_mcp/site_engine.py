@@ -79,7 +79,12 @@ class SiteEngine(Engine):
     @cached_property
     def authenticate(self) -> Callable[[Exchange], Awaitable[Reply | None]] | None:
         """Authenticates a request before its body is read; None: all requests are anonymous."""
-        return None if self.authentication is None else self.authentication.authenticate
+        if self.authentication is None:
+            return None
+        authenticate, instrument = self.authentication.authenticate, self.ports.instrument
+        if instrument is None:
+            return authenticate
+        return instrument.watch_authentication(self, authenticate)
 
     @property
     def is_public(self) -> bool:

@@ -36,6 +36,7 @@ from django_mcp.sessions.core.handshakes import SessionHandshakes
 from django_mcp.sessions.core.memory import stores_in_memory
 from django_mcp.signals import tool_called
 from django_mcp.site_engine import AuthenticationSettings
+from django_mcp.telemetry.setup import find_instrument
 
 MAX_STEP_S = 0.1
 """As asyncio's debug mode has it for callbacks."""
@@ -43,7 +44,8 @@ MAX_STEP_S = 0.1
 
 def site_ports(server: BaseServer, authentication: AuthenticationSettings) -> Ports:
     """Return the ports of a server of this site, by the current settings."""
-    hub, options, observer = process_hub(), server.options, SignalObserver(server)
+    hub, options = process_hub(), server.options
+    instrument, observer = find_instrument(SignalObserver(server))
     record = partial(record_call, server)
 
     def find_observer() -> Observer | None:
@@ -78,6 +80,7 @@ def site_ports(server: BaseServer, authentication: AuthenticationSettings) -> Po
         make_context=Context,
         watch_async=watch_async if site_settings.DEBUG else None,
         shows_faults=site_settings.DEBUG,
+        instrument=instrument,
         **stores,
     )
 

@@ -49,6 +49,7 @@ from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.handlers.watching import report_error
 from django_mcp.server.methods import METHODS, Method
 from django_mcp.server.methods.added import find_added
+from django_mcp.server.operations import Operations, Outcome
 from django_mcp.server.ports import StoreUnavailable
 from django_mcp.server.request_checks import ALREADY_INITIALIZED, check_rate
 from django_mcp.server.services import ServedCall, Services
@@ -88,10 +89,10 @@ def _dispatch(
     server: Services, message: Message | Batch, exchange: Exchange
 ) -> Coroutine[Any, Any, Reply]:
     if isinstance(message, Request):
-        return _dispatch_request(server, message, exchange)
+        return server.operations.answer(server, message, exchange)
     if isinstance(message, Batch):
         return _dispatch_batch(server, message, exchange)
-    return _handle_inbound(server, message, exchange)
+    return server.operations.take(server, message, exchange)
 
 
 async def _dispatch_request(server: Services, request: Request, exchange: Exchange) -> Reply:
@@ -121,7 +122,7 @@ async def _dispatch_request(server: Services, request: Request, exchange: Exchan
     repeated = _register(call, kept)
     if repeated is not None:
         return refusal_reply(repeated, 400, request.id)
-    outcome = await _run_observed(call, derived, kept)
+    outcome = await server.operations.run(call, derived, kept)
     if isinstance(outcome, bytes):
         reply = Reply(200, encode_result(request.id, outcome))
         if call.method != "initialize":
@@ -162,11 +163,11 @@ def _register(call: ServedCall, kept: ConnectionState | None) -> Refusal | None:
 
 async def _run_observed(
     call: ServedCall, derived: Derived, kept: ConnectionState | None
-) -> bytes | Refusal | None:
+) -> Outcome:
     """Run a request and pass its outcome to the observer; None: it was cancelled."""
     observer = call.server.ports.find_observer() if call.method in _OBSERVED else None
     started_s = 0.0 if observer is None else time.perf_counter()
-    outcome: bytes | Refusal | None = None
+    outcome: Outcome = None
     try:
         if derived.options.strict:
             refusal = check_params(call.method, call.params, call.rules)
@@ -326,3 +327,19 @@ def _cancel(server: Services, connection: ConnectionState, params: JSONObject, c
         running.cancel("client")
     elif isinstance(connection, Session):
         server.hub.broadcast(CallCancelled(session=connection.key, id=request_id), caller)
+
+
+def _run_task(
+    _call: ServedCall, _carried: JSONObject | None, work: Coroutine[Any, Any, Outcome]
+) -> Coroutine[Any, Any, Outcome]:
+    return work
+
+
+OPERATIONS = Operations(
+    answer=_dispatch_request,
+    take=_handle_inbound,
+    run=_run_observed,
+    run_task=_run_task,
+    carry=lambda: None,
+)
+"""What an engine without an instrument calls."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from functools import cache, partial
+from functools import cache, cached_property, partial
+from types import ModuleType
 from typing import Any
 
 from django_mcp.log import logger
@@ -13,6 +14,7 @@ from django_mcp.registry.registry import ListKind, Registry
 from django_mcp.server.delivery.notify import ChangePolicy
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.extension import Extension
+from django_mcp.server.operations import Operations
 from django_mcp.server.options import Options
 from django_mcp.server.ports import Ports
 from django_mcp.server.services import ServerHub, Services
@@ -100,7 +102,13 @@ class Engine(Services):
 
     def _load_answer(self) -> Callable[[Exchange], Coroutine[Any, Any, Reply]]:
         """Return the function behind `answer`, for callers that store it."""
-        return partial(_import_dispatch(), self)
+        return partial(_import_dispatch().dispatch, self)
+
+    @cached_property
+    def operations(self) -> Operations:
+        """See `Services.operations`."""
+        plain, instrument = _import_dispatch().OPERATIONS, self.ports.instrument
+        return plain if instrument is None else instrument.watch(plain)
 
     async def open_stream(self, exchange: Exchange) -> Reply:
         """Open the standalone stream of a session, or resume a broken stream; return at its end."""
@@ -194,9 +202,9 @@ def _pass_on(hub: ServerHub, message: ExtensionMessage) -> None:
 
 
 @cache
-def _import_dispatch() -> Callable[[Engine, Exchange], Coroutine[Any, Any, Reply]]:
+def _import_dispatch() -> ModuleType:
     """Import the dispatcher, which a process that only registers entries does not need."""
-    from django_mcp.server.dispatch import dispatch
+    from django_mcp.server import dispatch
 
     return dispatch
 

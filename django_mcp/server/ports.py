@@ -25,6 +25,7 @@ from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.session import Closing, Session
 from django_mcp.server.exchange.visibility import Requirements, VisibleEntries
+from django_mcp.server.operations import Instrument
 from django_mcp.server.streams.hub import Hub
 from django_mcp.server.streams.stream import PushStream
 
@@ -373,6 +374,7 @@ class Ports:
         watch_async: given the run of an asynchronous handler, its call, and what the log calls it, returns
             the same run, whose mistakes are logged; None: it is not watched.
         shows_faults: whether clients are told the class and the text of an unexpected exception.
+        instrument: watches the operations of the server; None: nothing does.
     """
 
     hub: Hub[Any]
@@ -397,3 +399,4 @@ class Ports:
     clock: Callable[[], float] = time.time
     watch_async: Callable[[Awaitable[Any], Call, str], Awaitable[Any]] | None = None
     shows_faults: bool = False
+    instrument: Instrument | None = None

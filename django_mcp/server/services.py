@@ -25,6 +25,7 @@ from django_mcp.server.exchange.exchange import Exchange, Reply, refusal_reply
 from django_mcp.server.exchange.session import Session
 from django_mcp.server.exchange.visibility import Requirements, VisibleEntries
 from django_mcp.server.extension import Extension, ask
+from django_mcp.server.operations import Operations
 from django_mcp.server.options import Options
 from django_mcp.server.ports import Ports, Today
 from django_mcp.server.streams.hub import Hub
@@ -80,6 +81,11 @@ class Services(ABC):
             server=self,
             derived=self._derived or self.derived,
         )
+
+    @property
+    @abstractmethod
+    def operations(self) -> Operations:
+        """What dispatch calls for each message."""
 
     @property
     def name(self) -> str:

@@ -276,6 +276,7 @@ async def keep_stream(
         server_name=server.name,
         principal_key=key_of(exchange.caller.principal),
         transport=SSE,
+        opened_s=server.ports.clock(),
     )
     with ExitStack() as counted:
         refusal = counted.enter_context(count_stream(server, exchange))

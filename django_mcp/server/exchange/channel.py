@@ -47,6 +47,8 @@ class Channel(Record):
     """The sink, if it is an event stream that the client may resume."""
     counts_answers: bool = False
     """Large answers count as pending until the transport calls `release_answers`."""
+    is_pipe: bool = False
+    """It is a pipe of this process, such as its standard output."""
     is_buffered: bool = False
     """Messages ahead of the response reach the client with it, so the client cannot be asked."""
     server_request: ServerRequest | None = None

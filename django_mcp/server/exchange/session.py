@@ -34,6 +34,7 @@ class Session(ConnectionState, weakref=True, kw_only=True):
             has another, secret id.
         principal_key: the principal that opened it and alone may use it.
         is_ended: it has ended, even if this object is still in use.
+        opened_s: when it was opened, in seconds since the epoch; 0: not known.
     """
 
     key: str
@@ -43,6 +44,7 @@ class Session(ConnectionState, weakref=True, kw_only=True):
     transport: str = "http"
     was_told_lists: bool = False
     is_ended: bool = False
+    opened_s: float = 0.0
     state: Any = None
 
 

@@ -34,7 +34,6 @@ from django_mcp.server.exchange.pending import ANSWER_DROPPED, PART_BYTES
 from django_mcp.server.exchange.timers import TaskTimers
 from django_mcp.server.handlers.failures import HandlerTimeout, describe_error, refuse_asking
 from django_mcp.server.handlers.turns import LARGE_BYTES, run_in_turn
-from django_mcp.server.handlers.watching import attach_trace
 from django_mcp.server.ports import BUSY, NoThread
 from django_mcp.server.services import ServedCall
 
@@ -88,15 +87,12 @@ class HandlerRun(Record):
         does `finish`, since a lazy result may still query the database.
         """
         call = self.call
-        params, meta = call.message.params, call.meta
+        params = call.message.params
         if self.may_ask and ("inputResponses" in params or "requestState" in params):
             opened = await open_answers(call) if call.rules.interim_fields else RetryAnswers()
             if isinstance(opened, Refusal):
                 return opened
             call.answers = opened
-        # A `tracestate` without a parent means nothing.
-        is_traced = "traceparent" in meta or "baggage" in meta
-        detach_trace = attach_trace(meta) if is_traced else None
         try:
             if self.takes_answers:
                 self._take_answers()
@@ -114,9 +110,6 @@ class HandlerRun(Record):
             explained = self.handler.explain(error, self.arguments)
             failure = await describe_error(call, explained, self.what)
             return replace(failure, error=type(error).__name__)
-        finally:
-            if detach_trace is not None:
-                detach_trace()
 
     def _take_answers(self) -> None:
         """Take the answers to questions out of the arguments; raises `ArgumentErrors` if they are no object."""

@@ -1,40 +1,19 @@
-"""Monitoring of a handler while it runs: its trace, the event loop that it may block, and unexpected errors."""
+"""Monitoring of a handler while it runs: the event loop that it may block, and unexpected errors."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 import types
-from collections.abc import Awaitable, Callable, Generator, Mapping
-from functools import cache, partial
-from importlib import import_module
+from collections.abc import Awaitable, Generator
+from functools import partial
 from inspect import iscoroutinefunction
 from typing import Any, TypeVar
 
 from django_mcp.log import logger
-from django_mcp.protocol.trace_context import find_trace
 from django_mcp.server.services import ServedCall
 
 T = TypeVar("T")
-
-
-def attach_trace(meta: Mapping[str, Any]) -> Callable[[], None] | None:
-    """Make the client's trace context current, if OpenTelemetry is there; return what undoes that."""
-    carrier = find_trace(meta)
-    library = _load_library() if carrier else None
-    if library is None:
-        return None
-    propagate, context = library
-    token = context.attach(propagate.extract(carrier))
-    return lambda: context.detach(token)
-
-
-@cache
-def _load_library() -> tuple[Any, Any] | None:
-    try:
-        return import_module("opentelemetry.propagate"), import_module("opentelemetry.context")
-    except ImportError:
-        return None
 
 
 @types.coroutine

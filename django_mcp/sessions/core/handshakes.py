@@ -34,6 +34,7 @@ async def complete_handshake(call: ServedCall, reply: Reply) -> Reply | Refusal:
                 key=uuid.uuid4().hex,
                 server_name=server.name,
                 principal_key=key_of(call.exchange.caller.principal),
+                opened_s=server.ports.clock(),
                 **call.connection.settled(),
             )
             token = await server.ports.sessions.open(session, call.exchange)

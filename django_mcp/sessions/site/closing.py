@@ -111,6 +111,7 @@ def to_session(row: Row) -> Session:
         principal_key=row.principal_key or None,
         transport=row.transport,
         quota_key=row.quota_key,
+        opened_s=row.created_at.timestamp(),
     )
 
 

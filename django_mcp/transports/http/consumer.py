@@ -210,6 +210,9 @@ class MCPConsumer(AsyncHttpConsumer):
         ):
             scope = self.scope
             client = scope.get("client")
+            instrument = self.server.ports.instrument
+            if instrument is not None:
+                instrument.refused(self.server, reply)
             refusals.write(
                 reply,
                 method=scope["method"],

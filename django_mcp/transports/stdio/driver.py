@@ -201,6 +201,7 @@ class Pipe:
                 channel=Channel(
                     sink=self._writer,
                     can_stream=True,
+                    is_pipe=True,
                     timers=TaskTimers.of_current_task(),
                     counts_answers=True,
                 ),

@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
+from types import SimpleNamespace
 from typing import Any
 
 from django_mcp.registry.registry import Registry
@@ -40,6 +41,7 @@ class ScriptedServer:
         self.options = Options(name="scripted", **options)
         self.events: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self.exchanges: list[Exchange] = []
+        self.ports = SimpleNamespace(instrument=None)
 
     @property
     def engine(self) -> ScriptedServer:

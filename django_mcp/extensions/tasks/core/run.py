@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, cast
 
@@ -30,6 +30,7 @@ from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.timers import wait_up_to
 from django_mcp.server.handlers.tools import run_tool
 from django_mcp.server.methods.added import call_wrapped
+from django_mcp.server.operations import Outcome
 from django_mcp.server.ports import StoreUnavailable
 from django_mcp.server.services import ServedCall, ServerHub, Services
 
@@ -192,7 +193,8 @@ async def execute(
             refusal = run
             await _write(server, task, lambda each, now_s: each.fail(own_id, refusal, now_s))
             return
-        await finish_run(run, asyncio.ensure_future(_call_tool(run)))
+        finishing = finish_run(run, lambda: asyncio.ensure_future(_call_tool(run)))
+        await server.operations.run_task(run.call, task.call.get("trace"), finishing)
     except Exception:
         logger.exception("Could not run task %s", task_id[:8])
 
@@ -260,9 +262,14 @@ async def _prepare(
     return TaskRun(server, run_id, task, call)
 
 
-async def finish_run(run: TaskRun, running: Spawned[bytes | Refusal]) -> None:
-    """Wait for the end of the call of a task, and write its result or what it asks."""
+async def finish_run(run: TaskRun, begin: Callable[[], Spawned[bytes | Refusal]]) -> Outcome:
+    """Wait for the end of the call of a task, write its result or what it asks, and return it.
+
+    Args:
+        begin: begins the call, or returns the one that runs already.
+    """
     server, task, call = run.server, run.task, run.call
+    running = begin()
     run.loop = asyncio.get_running_loop()
     if call.deadline is not None and cast("ToolEntry", call.entry).timeout_s is None:
         # A call that became a task began with the deadline of a call.
@@ -270,7 +277,7 @@ async def finish_run(run: TaskRun, running: Spawned[bytes | Refusal]) -> None:
     call.cancellable = running
     run.join_hub()
     beating = asyncio.ensure_future(run.beat())
-    outcome: bytes | Refusal | None = None
+    outcome: Outcome = None
     started = time.perf_counter()
     try:
         try:
@@ -282,7 +289,9 @@ async def finish_run(run: TaskRun, running: Spawned[bytes | Refusal]) -> None:
             logger.exception("Could not run task %s", task.id[:8])
             outcome = FAULT
         size = len(outcome) if isinstance(outcome, bytes) else 0
+        call.has_asked = run.asks is not None
         await _write(server, task, _last_step(run, call, outcome), size)
+        return outcome
     finally:
         beating.cancel()
         server.hub.calls.discard(call, run)

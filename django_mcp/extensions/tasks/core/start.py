@@ -34,7 +34,7 @@ from django_mcp.protocol.errors import (
     invalid_request,
     try_later,
 )
-from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.json import JSONObject, present
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.server.exchange.caller import key_of
 from django_mcp.server.exchange.exchange import Exchange
@@ -356,6 +356,7 @@ async def _insert(
             "tenant": call.exchange.caller.tenant,
             "url_kwargs": _find_url_kwargs(call),
             "principal": server.ports.access.describe(call.exchange.caller.principal),
+            **present(trace=server.operations.carry()),
         },
         created_s=now_s,
         updated_s=now_s,
@@ -422,5 +423,7 @@ async def _run_for_a_while(
     task_run = TaskRun(server, run_id, task, call)
     if progress:
         task_run.note(progress[-1])
-    ports_of(server).runner.spawn(finish_run(task_run, running), exchange)
+    finishing = finish_run(task_run, lambda: running)
+    followed = server.operations.run_task(call, task.call.get("trace"), finishing)
+    ports_of(server).runner.spawn(followed, exchange)
     return _encode(call, task)

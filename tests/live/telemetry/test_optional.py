@@ -12,7 +12,10 @@ def test_opentelemetry_is_optional_and_loaded_only_for_traces():
     code = """
 import asyncio, sys
 from tests.support.server.plain import MCPServer
+from tests.support.ports import use_ports
+from django_mcp.telemetry.propagation import Propagation
 server = MCPServer("tests")
+use_ports(server, instrument=Propagation())
 server.register_tool(lambda: "done", name="t")
 def call(meta):
     params = {"name": "t", "_meta": meta}

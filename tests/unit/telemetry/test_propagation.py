@@ -8,7 +8,10 @@ import pytest
 from opentelemetry import baggage, trace
 
 from django_mcp.server.handlers.context import Context
+from django_mcp.telemetry.propagation import Propagation
+from tests.support.ports import use_ports
 from tests.support.server.plain import MCPServer
+from tests.support.telemetry import install_sdk
 from tests.support.wire import V2025_11_25, V2026_07_28, WireClient
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -23,6 +26,7 @@ def seen() -> str:
 @pytest.fixture
 def server() -> MCPServer:
     server = MCPServer("tests")
+    use_ports(server, instrument=Propagation())
 
     @server.tool
     async def inline(ctx: Context[Any]) -> str:
@@ -121,3 +125,12 @@ async def test_a_whole_trace_context_is_passed_on(server: MCPServer):
 )
 async def test_an_invalid_traceparent_is_ignored(server: MCPServer, meta: dict[str, Any]):
     assert await call(server, "threaded", meta) == seen()
+
+
+async def test_baggage_alone_leaves_the_trace_around_a_call(server: MCPServer):
+    install_sdk()
+
+    with trace.get_tracer("http").start_as_current_span("POST /mcp"):
+        text = await call(server, "threaded", {"baggage": "user=5"})
+
+        assert text == seen().replace("None", "5")

@@ -1,0 +1,385 @@
+"""Operation: what is known of one message, and of the run of a task; and the instrument that watches them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from contextvars import ContextVar, Token
+from typing import Any
+
+from django_mcp.log import logger
+from django_mcp.protocol.errors import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    REQUEST_CANCELLED,
+    RESOURCE_NOT_FOUND,
+    Refusal,
+)
+from django_mcp.protocol.headers import PROTOCOL_VERSION
+from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.messages import Malformed, Notification, Request, Response
+from django_mcp.protocol.revisions import find_revision
+from django_mcp.registry.entries import Entry
+from django_mcp.server.exchange.call import Failure, FailureKind
+from django_mcp.server.exchange.caller import ANONYMOUS, key_of
+from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.exchange.session import Session
+from django_mcp.server.methods import METHODS
+from django_mcp.server.operations import Authenticate, Instrument, Operations, Outcome
+from django_mcp.server.ports import ConnectionObserver
+from django_mcp.server.services import ServedCall, Services
+from django_mcp.server.streams.stream import PushStream
+
+OTHER = "_OTHER"
+"""Stands for names that the server does not have or that the caller may not see. A client can invent any number."""
+
+NOTIFICATIONS = frozenset(
+    f"notifications/{name}"
+    for name in ("initialized", "cancelled", "progress", "roots/list_changed", "tasks/status")
+)
+"""Those that clients send."""
+
+CALLERS_FAULTS = frozenset(
+    (PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, RESOURCE_NOT_FOUND)
+)
+"""Codes that are no errors of the server. Source: the conventions of OpenTelemetry for MCP, "rpc.response.status_code"."""
+
+CANCELLED = "cancelled"
+"""The value of `error.type` for what its transport cancelled, as when the client had gone."""
+
+_OUTCOMES = {FailureKind.TIMEOUT: "timeout", FailureKind.FAULT: "fault"}
+
+
+class Operation:
+    """A message of a client, or the run of a task, from its beginning to its end.
+
+    At its end it holds nothing of what a client sent, but for what `Observer.end` has taken.
+
+    Attributes:
+        method: of the message; `_OTHER`: the server has no such method.
+        request_id: of JSON-RPC; None: the message has none.
+        carried: what the call of a task left for it.
+        is_task: it is the run of a task, after the response to its call.
+        is_opened: it has opened a stream, so that the rest of its time is that of the stream.
+        session: the public key of its session; empty without one.
+        duration_s, end_ns: of its end; those of the beginning of a stream are in `opened_ns`.
+        outcome: `done`, `asked`, `task`, `failed`, `refused`, `timeout`, `fault` or `cancelled`.
+        error: the class of an exception that the transport got, or `cancelled`.
+    """
+
+    __slots__ = (
+        "address", "attached", "call", "carried", "code", "duration_s", "end_ns", "entry", "error",
+        "exchange", "failure", "http_version", "is_opened", "is_task", "log_id", "message", "method",
+        "opened_ns", "outcome", "port", "principal", "reply", "request_id", "revision", "server", "session",
+        "size", "span", "started_ns", "started_s", "transport",
+    )  # fmt: skip
+
+    def __init__(
+        self, server: Services, method: str, exchange: Exchange, message: Request | None = None
+    ) -> None:
+        self.server = server.options.name
+        self.method = method
+        self.exchange: Exchange | None = exchange
+        self.message: Request | None = message
+        self.call: ServedCall | None = None
+        self.carried: JSONObject | None = None
+        self.is_task = self.is_opened = False
+        self.session = ""
+        self.span: Any = None
+        self.attached: Any = None
+        self.reply: Reply | None = None
+        self.error: str | None = None
+        self.opened_ns = 0
+        self.started_ns = time.time_ns()
+        self.started_s = time.perf_counter()
+
+    def end(self, reply: Reply | None) -> None:
+        """Note how it ended."""
+        self.reply = reply
+        refusal = None if reply is None else reply.refusal
+        size = 0 if reply is None or reply.body is None else len(reply.body)
+        is_cancelled = refusal is None and not size and self.message is not None
+        self._end(refusal, size, is_cancelled=is_cancelled)
+
+    def end_task(self, outcome: Outcome) -> None:
+        """Note how the run of a task ended."""
+        refusal = outcome if isinstance(outcome, Refusal) else None
+        size = len(outcome) if isinstance(outcome, bytes) else 0
+        self._end(refusal, size, is_cancelled=outcome is None)
+
+    def note(self) -> None:
+        """Note what is known while it goes on, since its span ends now."""
+        self._end(None, 0, is_cancelled=False)
+
+    def _end(self, refusal: Refusal | None, size: int, *, is_cancelled: bool) -> None:
+        self.duration_s = time.perf_counter() - self.started_s
+        self.end_ns = time.time_ns()
+        call, exchange, message = self.call, self.exchange, self.message
+        self.size = size
+        self.code: int | None = None if refusal is None else refusal.code
+        self.request_id = None if message is None else message.id
+        self.entry: Entry | None = None
+        self.failure: Failure | None = None
+        if exchange is None:
+            return
+        caller, connection = exchange.caller, exchange.connection
+        if call is not None:
+            self.entry, self.failure, connection = call.entry, call.failure, call.connection
+            self.revision: str | None = call.rules.name
+        else:
+            self.revision = _find_revision(exchange, connection)
+        self.outcome = CANCELLED if is_cancelled and not self.error else self._find_outcome(call)
+        if isinstance(connection, Session):
+            self.session = connection.key
+        self.address, self.principal = caller.address, key_of(caller.principal)
+        self.log_id = exchange.request_id
+        self.http_version: str | None = None
+        self.port: int | None = None
+        if exchange.headers is None:
+            self.transport = "pipe" if exchange.channel.is_pipe else None
+        else:
+            self.transport = "tcp"
+            scope = getattr(caller.build_request, "scope", None)
+            if scope is not None:
+                self.http_version = scope.get("http_version")
+                self.port = (scope.get("client") or (None, None))[1]
+
+    def _find_outcome(self, call: ServedCall | None) -> str:
+        if self.error is not None or self.code == REQUEST_CANCELLED:
+            return "fault" if self.error not in (None, CANCELLED) else CANCELLED
+        if call is not None:
+            if call.is_answered_early and not self.is_task:
+                return "task"
+            if call.failure is not None:
+                return _OUTCOMES.get(call.failure.kind, "failed")
+            if call.has_asked:
+                return "asked"
+        return "done" if self.code is None else "refused"
+
+    def forget(self) -> None:
+        """Hold no more of what a client sent, or of the server."""
+        self.exchange = self.call = self.message = self.reply = None
+
+    @property
+    def error_type(self) -> str | None:
+        """The value of `error.type`; None: it is no error of the server, and its result is none either."""
+        if self.error is not None:
+            return None if self.is_opened else self.error
+        if self.code is not None:
+            return None if self.code in CALLERS_FAULTS else str(self.code)
+        return None if self.failure is None else "tool_error"
+
+
+current: ContextVar[Operation | None] = ContextVar("django_mcp_operation", default=None)
+"""The operation that is answered in this context."""
+
+
+class Observer:
+    """Observes operations, and what else servers do. The methods must not block."""
+
+    def begin(self, operation: Operation) -> None:
+        """Observe the beginning of an operation."""
+
+    def opened(self, operation: Operation) -> None:
+        """Observe that an operation has opened a stream."""
+
+    def end(self, operation: Operation) -> None:
+        """Observe the end of an operation, which is told to the observers in reverse order."""
+
+    def carry(self) -> JSONObject | None:
+        """Return what a task stores of the trace of the operation that is answered in this context."""
+        return None
+
+    def session_closed(self, session: Session) -> None:
+        """Observe the end of a session, in any thread."""
+
+    def stream_closed(self, stream: PushStream) -> None:
+        """Observe the end of a stream."""
+
+    def signed_in(self, server: str, outcome: str) -> None:
+        """Observe what became of the credentials of a request, or of a request without any."""
+
+    def refused(self, server: str, reply: Reply) -> None:
+        """Observe that a request over HTTP was refused with a status of 400 or more."""
+
+
+class Watching(Instrument):
+    """Tells observers of the operations of servers. What an observer raises is logged, and harms no call.
+
+    Args:
+        observers: in the order in which they hear of a beginning.
+        inner: another instrument, inside of this one.
+    """
+
+    def __init__(self, observers: Sequence[Observer], inner: Instrument | None = None) -> None:
+        self._observers = tuple(observers)
+        self._inner = inner or Instrument()
+
+    def watch(self, plain: Operations) -> Operations:
+        """See `Instrument.watch`."""
+        plain = self._inner.watch(plain)
+
+        async def answer(server: Services, request: Request, exchange: Exchange) -> Reply:
+            operation = Operation(server, find_method(server, request.method), exchange, request)
+            reply, token = None, self._begin(operation)
+            try:
+                reply = await plain.answer(server, request, exchange)
+                return reply
+            except BaseException as error:
+                operation.error = name_of(error)
+                raise
+            finally:
+                operation.end(reply)
+                self._end(operation, token)
+
+        async def take(
+            server: Services, message: Notification | Response | Malformed, exchange: Exchange
+        ) -> Reply:
+            if isinstance(message, Response):
+                return await plain.take(server, message, exchange)
+            method = message.method if isinstance(message, Notification) else OTHER
+            operation = Operation(server, method if method in NOTIFICATIONS else OTHER, exchange)
+            reply, token = None, self._begin(operation)
+            try:
+                reply = await plain.take(server, message, exchange)
+                return reply
+            except BaseException as error:
+                operation.error = name_of(error)
+                raise
+            finally:
+                operation.end(reply)
+                self._end(operation, token)
+
+        def run(
+            call: ServedCall, derived: Any, kept: ConnectionState | None
+        ) -> Coroutine[Any, Any, Outcome]:
+            operation = current.get()
+            if operation is not None:
+                operation.call = call
+            return plain.run(call, derived, kept)
+
+        async def run_task(
+            call: ServedCall, carried: JSONObject | None, work: Coroutine[Any, Any, Outcome]
+        ) -> Outcome:
+            operation = Operation(call.server, call.method, call.exchange)
+            operation.call, operation.carried, operation.is_task = call, carried, True
+            outcome, token = None, self._begin(operation)
+            try:
+                outcome = await plain.run_task(call, carried, work)
+                return outcome
+            except BaseException as error:
+                operation.error = name_of(error)
+                raise
+            finally:
+                operation.end_task(outcome)
+                self._end(operation, token)
+
+        return Operations(answer=answer, take=take, run=run, run_task=run_task, carry=self._carry)
+
+    def watch_authentication(self, server: Services, authenticate: Authenticate) -> Authenticate:
+        """See `Instrument.watch_authentication`."""
+
+        async def watched(exchange: Exchange) -> Reply | None:
+            reply = await authenticate(exchange)
+            self.tell("signed_in", server.options.name, _describe_sign_in(exchange, reply))
+            return reply
+
+        return watched
+
+    def refused(self, server: Services, reply: Reply) -> None:
+        """See `Instrument.refused`."""
+        self.tell("refused", server.options.name, reply)
+
+    def tell(self, event: str, *given: Any) -> None:
+        """Call a method of the observers."""
+        for observer in self._observers:
+            try:
+                getattr(observer, event)(*given)
+            except Exception:
+                logger.exception("Could not record an operation")
+
+    def _begin(self, operation: Operation) -> Token[Operation | None]:
+        for observer in self._observers:
+            try:
+                observer.begin(operation)
+            except Exception:
+                logger.exception("Could not record an operation")
+        return current.set(operation)
+
+    def _end(self, operation: Operation, token: Token[Operation | None]) -> None:
+        # What is closed and not cancelled, as at the end of its event loop, ends in another context.
+        with suppress(ValueError):
+            current.reset(token)
+        for observer in reversed(self._observers):
+            try:
+                observer.end(operation)
+            except Exception:
+                logger.exception("Could not record an operation")
+        operation.forget()
+
+    def _carry(self) -> JSONObject | None:
+        for observer in self._observers:
+            carried = observer.carry()
+            if carried:
+                return carried
+        return None
+
+
+class WatchedConnections:
+    """Tells observers of sessions and streams, beside another `ConnectionObserver`."""
+
+    def __init__(self, inner: ConnectionObserver, watching: Watching) -> None:
+        self._inner = inner
+        self._watching = watching
+        self.client_notification = inner.client_notification
+
+    def session_opened(self, session: Session) -> None:
+        operation = current.get()
+        if operation is not None:
+            operation.session = session.key
+        self._inner.session_opened(session)
+
+    def session_closed(self, session: Session, reason: str) -> None:
+        self._watching.tell("session_closed", session)
+        self._inner.session_closed(session, reason)
+
+    def stream_opened(self, stream: PushStream) -> None:
+        operation = current.get()
+        if operation is not None:
+            operation.is_opened, operation.opened_ns = True, time.time_ns()
+            self._watching.tell("opened", operation)
+        self._inner.stream_opened(stream)
+
+    def stream_closed(self, stream: PushStream, reason: str) -> None:
+        self._watching.tell("stream_closed", stream)
+        self._inner.stream_closed(stream, reason)
+
+
+def find_method(server: Services, method: str) -> str:
+    """Return a method if the server has it at any revision, else `_OTHER`."""
+    return method if method in METHODS or method in server.derived.added_methods else OTHER
+
+
+def name_of(error: BaseException) -> str:
+    """Return the value of `error.type` for an exception that left an operation."""
+    is_cancelled = isinstance(error, asyncio.CancelledError | GeneratorExit)
+    return CANCELLED if is_cancelled else type(error).__qualname__
+
+
+def _find_revision(exchange: Exchange, connection: ConnectionState | None) -> str | None:
+    headers = exchange.headers
+    known = connection.revision if connection is not None else None
+    if known is None and headers is not None:
+        known = find_revision(headers.get(PROTOCOL_VERSION))
+    return None if known is None else known.name
+
+
+def _describe_sign_in(exchange: Exchange, reply: Reply | None) -> str:
+    if reply is None:
+        return "anonymous" if exchange.caller.principal is ANONYMOUS else "accepted"
+    return {429: "limited", 503: "unavailable"}.get(reply.status, "refused")

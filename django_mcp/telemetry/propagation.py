@@ -1,0 +1,64 @@
+"""Propagation: handlers continue the trace of their client. This package makes no spans of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from typing import Any, TypeVar
+
+from django_mcp.protocol.json import JSONObject
+from django_mcp.protocol.messages import Request
+from django_mcp.protocol.trace_context import find_trace
+from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.operations import Instrument, Operations, Outcome
+
+T = TypeVar("T")
+
+
+class Propagation(Instrument):
+    """Makes the trace of a request's `_meta` current while it is answered, if OpenTelemetry is installed."""
+
+    def watch(self, plain: Operations) -> Operations:
+        """See `Instrument.watch`."""
+
+        def answer(server: Any, request: Request, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
+            return _within(request.params.get("_meta"), plain.answer(server, request, exchange))
+
+        def run_task(
+            call: Any, carried: JSONObject | None, work: Coroutine[Any, Any, Outcome]
+        ) -> Coroutine[Any, Any, Outcome]:
+            return _within(call.meta, plain.run_task(call, carried, work))
+
+        return replace(plain, answer=answer, run_task=run_task)
+
+
+def _within(meta: Any, work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+    """Return some work as it is, or within the trace of a request's `_meta`, if it has one."""
+    # A `tracestate` without a parent means nothing.
+    if type(meta) is dict and ("traceparent" in meta or "baggage" in meta):
+        # What is held while a stream is open is well-formed, and so is small.
+        carrier = find_trace(meta)
+        library = _load_library() if carrier else None
+        if library is not None:
+            return _with_trace(carrier, *library, work)
+    return work
+
+
+async def _with_trace(
+    carrier: Mapping[str, str], propagate: Any, context: Any, work: Coroutine[Any, Any, T]
+) -> T:
+    token = context.attach(propagate.extract(carrier, context.get_current()))
+    try:
+        return await work
+    finally:
+        context.detach(token)
+
+
+@cache
+def _load_library() -> tuple[Any, Any] | None:
+    try:
+        return import_module("opentelemetry.propagate"), import_module("opentelemetry.context")
+    except ImportError:
+        return None
