@@ -33,8 +33,11 @@ SIZED = frozenset({"tools/call", "resources/read", "prompts/get"})
 
 SERVER = "django_mcp.server.name"
 
-_running: set[Operation] = set()
-"""The operations that run in this process."""
+_running: dict[tuple[str, bool], set[Operation]] = {}
+"""The operations that run in this process, by their server and whether they are runs of tasks."""
+
+_kinds: set[tuple[str, str]] = set()
+"""The servers and kinds of streams that there were, whose number may be 0 now."""
 
 reset_on(_running.clear, fork=True)
 
@@ -128,16 +131,18 @@ instruments: Callable[[], Instruments] = cache(Instruments)
 
 
 def _count(*, is_task: bool) -> Iterator[Observation]:
-    running = [operation for operation in list(_running) if operation.is_task is is_task]
-    counts = Counter(operation.server for operation in running if not operation.is_opened)
-    return (Observation(count, {SERVER: server}) for server, count in counts.items())
+    for (server, is_of_task), operations in list(_running.items()):
+        if is_of_task is is_task:
+            yield Observation(len(operations), {SERVER: server})
 
 
 def _count_streams() -> Iterator[Observation]:
     streams = list(process_hub().streams.values())
     counts = Counter((stream.server_name, stream.kind.value) for stream in streams)
-    for (server, kind), count in counts.items():
-        yield Observation(count, {SERVER: server, "django_mcp.stream.kind": kind})
+    _kinds.update(counts)
+    for server, kind in list(_kinds):
+        attributes = {SERVER: server, "django_mcp.stream.kind": kind}
+        yield Observation(counts[server, kind], attributes)
 
 
 _POOLS = {"SYNC_THREADS": "handlers", "TASK_THREADS": "tasks"}
@@ -162,11 +167,19 @@ class Metrics(Observer):
 
     def begin(self, operation: Operation) -> None:
         """See `Observer.begin`."""
-        _running.add(operation)
+        key = operation.server, operation.is_task
+        running = _running.get(key)
+        if running is None:
+            running = _running.setdefault(key, set())
+        running.add(operation)
+
+    def opened(self, operation: Operation) -> None:
+        """See `Observer.opened`: a stream is counted as such."""
+        _running[operation.server, operation.is_task].discard(operation)
 
     def end(self, operation: Operation) -> None:
         """See `Observer.end`."""
-        _running.discard(operation)
+        _running[operation.server, operation.is_task].discard(operation)
         made, attributes = self._instruments, find_common(operation)
         span = operation.span
         context = None

@@ -26,7 +26,7 @@ def server(native: Any) -> MCPServer:
 
 
 def make_server(**options: Any) -> MCPServer:
-    server = MCPServer(new_name(), public=True, **options)
+    server = MCPServer(new_name(), **{"public": True, **options})
 
     @server.tool(read_only=True)
     async def find_orders(query: str = "") -> str:
