@@ -29,6 +29,7 @@ from django_mcp.middleware import find_synchronous
 from django_mcp.registry.problems import find_near
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.servers import all_servers, default_server
+from django_mcp.telemetry.setup import has_library
 
 DISTRIBUTION = "django-mcp-endpoints"
 
@@ -105,6 +106,16 @@ def check_session_data() -> Iterator[CheckMessage]:
             "DJANGO_MCP['SESSION_DATA'] is 'session_engine', and SESSION_ENGINE keeps sessions in "
             "cookies: ctx.session would forget everything.",
             hint="Take a SESSION_ENGINE that keeps them on the server, or SESSION_DATA 'model'.",
+        )
+
+
+@check(id="django_mcp.E016")
+def check_telemetry() -> Iterator[CheckMessage]:
+    """E016: spans and metrics are to be exported, and the library for that is not installed."""
+    if settings.TELEMETRY == "native" and not has_library():
+        yield Error(
+            "DJANGO_MCP['TELEMETRY'] is 'native', and opentelemetry-api is not installed: nothing is measured.",
+            hint=f'Install it: pip install "{DISTRIBUTION}[otel]". Or set TELEMETRY to "propagate" or "off".',
         )
 
 
