@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import Any
 
 from django_mcp.process import PerProcess
 from django_mcp.protocol.sanitize import clean
+from django_mcp.server.exchange.caller import key_of
 from django_mcp.telemetry.attributes import find_common
 from django_mcp.telemetry.later import Later
 from django_mcp.telemetry.operation import Observer, Operation
@@ -33,19 +35,21 @@ class AccessLog(Observer):
         """See `Observer.end`."""
         if not access_logger.isEnabledFor(logging.INFO):
             return
-        attributes = find_common(operation)
+        operation.settle()
+        exchange, attributes = operation.exchange, find_common(operation)
+        principal = None if exchange is None else key_of(exchange.caller.principal)
         name = attributes.get("gen_ai.tool.name", attributes.get("gen_ai.prompt.name"))
         if name is None:
             name = "-" if operation.entry is None else operation.entry.name
         fields = {
             "server": operation.server,
-            "request": operation.log_id or "-",
-            "principal": clean(operation.principal or "-", 128),
+            "request": (None if exchange is None else exchange.request_id) or "-",
+            "principal": clean(principal or "-", 128),
             "method": "task" if operation.is_task else operation.method,
             "name": name,
             "outcome": operation.outcome,
             "code": operation.code,
             "duration_ms": operation.duration_s * 1000,
-            "started_s": operation.started_ns / 1e9,
+            "started_s": time.time() - operation.duration_s,
         }
         (writing.current or writing.get()).put(fields)

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.sanitize import clean
 from django_mcp.registry.entries import PromptEntry, ResourceEntry, TemplateEntry
+from django_mcp.server.exchange.session import Session
 from django_mcp.telemetry.operation import OTHER, Operation
 
 Attributes: TypeAlias = dict[str, str | int]
@@ -60,23 +61,32 @@ def find_common(operation: Operation) -> Attributes:
 
 
 def find_own(operation: Operation, details: frozenset[str]) -> Attributes:
-    """Return the attributes of a span alone."""
+    """Return the attributes of a span alone, while the operation has its exchange."""
     found: Attributes = {}
-    if operation.request_id is not None:
-        found["jsonrpc.request.id"] = clean(str(operation.request_id), 200)
-    if operation.session:
-        found["mcp.session.id"] = (
-            operation.session if "session_id" in details else shorten(operation.session)
-        )
-    if "client_address" in details and operation.address:
-        found["client.address"] = operation.address
-        if operation.port:
-            found["client.port"] = operation.port
+    exchange, message = operation.exchange, operation.message
+    if message is not None:
+        found["jsonrpc.request.id"] = clean(str(message.id), 200)
+    session = _find_session(operation)
+    if session:
+        found["mcp.session.id"] = session if "session_id" in details else shorten(session)
+    if "client_address" in details and exchange is not None and exchange.caller.address:
+        found["client.address"] = exchange.caller.address
+        client = (operation.scope or {}).get("client")
+        if client and client[1]:
+            found["client.port"] = client[1]
     if isinstance(operation.entry, ResourceEntry | TemplateEntry):
         found["django_mcp.resource.name"] = operation.entry.name
     if operation.failure is not None and operation.failure.reference:
         found["django_mcp.error.reference"] = operation.failure.reference
     return found
+
+
+def _find_session(operation: Operation) -> str:
+    call, exchange = operation.call, operation.exchange
+    connection = None if exchange is None else exchange.connection
+    if call is not None:
+        connection = call.connection
+    return connection.key if isinstance(connection, Session) else operation.session
 
 
 def shorten(session: str) -> str:

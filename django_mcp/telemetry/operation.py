@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar, Token
 from typing import Any
@@ -25,7 +25,7 @@ from django_mcp.protocol.messages import Malformed, Notification, Request, Respo
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.registry.entries import Entry
 from django_mcp.server.exchange.call import Failure, FailureKind
-from django_mcp.server.exchange.caller import ANONYMOUS, key_of
+from django_mcp.server.exchange.caller import ANONYMOUS
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.server.exchange.session import Session
@@ -58,25 +58,34 @@ _OUTCOMES = {FailureKind.TIMEOUT: "timeout", FailureKind.FAULT: "fault"}
 class Operation:
     """A message of a client, or the run of a task, from its beginning to its end.
 
-    At its end it holds nothing of what a client sent, but for what `Observer.end` has taken.
+    Observers may keep it after its end: it holds nothing of what a client sent then.
 
     Attributes:
+        server: the name of the server.
         method: of the message; `_OTHER`: the server has no such method.
-        request_id: of JSON-RPC; None: the message has none.
+        exchange, message, call, reply: what it is made of, until its end; a notification has no `message`, and
+            what was not admitted no `call`.
         carried: what the call of a task left for it.
         is_task: it is the run of a task, after the response to its call.
         is_opened: it has opened a stream, so that the rest of its time is that of the stream.
-        session: the public key of its session; empty without one.
-        duration_s, end_ns: of its end; those of the beginning of a stream are in `opened_ns`.
+        session: the public key of the session that it opened; empty if it opened none.
+        error: `error.type` of an exception that left it; None: none did.
+
+    `settle` sets the others:
+
+    Attributes:
+        duration_s: until its end, or until its stream was opened.
+        code: of the JSON-RPC error that it was answered with, if any.
         outcome: `done`, `asked`, `task`, `failed`, `refused`, `timeout`, `fault` or `cancelled`.
-        error: the class of an exception that the transport got, or `cancelled`.
+        size: bytes of the response, or of the result of a task.
+        revision: the name of the protocol revision; None: it is not known.
     """
 
     __slots__ = (
-        "address", "attached", "call", "carried", "code", "duration_s", "end_ns", "entry", "error",
-        "exchange", "failure", "http_version", "is_opened", "is_task", "log_id", "message", "method",
-        "opened_ns", "outcome", "port", "principal", "reply", "request_id", "revision", "server", "session",
-        "size", "span", "started_ns", "started_s", "transport",
+        "attached", "call", "carried", "code", "duration_s", "entry", "error", "exchange",
+        "failure", "http_version", "is_opened", "is_settled", "is_task", "message", "method", "outcome",
+        "refusal", "reply", "revision", "server", "session", "size", "span", "started_s",
+        "transport",
     )  # fmt: skip
 
     def __init__(
@@ -88,66 +97,66 @@ class Operation:
         self.message: Request | None = message
         self.call: ServedCall | None = None
         self.carried: JSONObject | None = None
-        self.is_task = self.is_opened = False
+        self.is_task = self.is_opened = self.is_settled = False
         self.session = ""
         self.span: Any = None
         self.attached: Any = None
         self.reply: Reply | None = None
+        self.refusal: Refusal | None = None
         self.error: str | None = None
-        self.opened_ns = 0
-        self.started_ns = time.time_ns()
+        self.size = 0
         self.started_s = time.perf_counter()
 
     def end(self, reply: Reply | None) -> None:
-        """Note how it ended."""
-        self.reply = reply
-        refusal = None if reply is None else reply.refusal
-        size = 0 if reply is None or reply.body is None else len(reply.body)
-        is_cancelled = refusal is None and not size and self.message is not None
-        self._end(refusal, size, is_cancelled=is_cancelled)
+        """Note the reply to its message; None: there is none."""
+        self.is_settled = False
+        if reply is not None:
+            self.reply, self.refusal = reply, reply.refusal
+            if reply.body is not None:
+                self.size = len(reply.body)
 
     def end_task(self, outcome: Outcome) -> None:
-        """Note how the run of a task ended."""
-        refusal = outcome if isinstance(outcome, Refusal) else None
-        size = len(outcome) if isinstance(outcome, bytes) else 0
-        self._end(refusal, size, is_cancelled=outcome is None)
+        """Note the outcome of the run of a task."""
+        if isinstance(outcome, Refusal):
+            self.refusal = outcome
+        elif outcome is not None:
+            # The question of a run has no content.
+            self.size = len(outcome) or 1
 
-    def note(self) -> None:
-        """Note what is known while it goes on, since its span ends now."""
-        self._end(None, 0, is_cancelled=False)
-
-    def _end(self, refusal: Refusal | None, size: int, *, is_cancelled: bool) -> None:
-        self.duration_s = time.perf_counter() - self.started_s
-        self.end_ns = time.time_ns()
-        call, exchange, message = self.call, self.exchange, self.message
-        self.size = size
-        self.code: int | None = None if refusal is None else refusal.code
-        self.request_id = None if message is None else message.id
-        self.entry: Entry | None = None
-        self.failure: Failure | None = None
-        if exchange is None:
+    def settle(self) -> None:
+        """Determine what is known at its end, or when it opens a stream, for observers that need it."""
+        exchange = self.exchange
+        if self.is_settled or exchange is None:
             return
-        caller, connection = exchange.caller, exchange.connection
+        self.is_settled = True
+        self.duration_s = time.perf_counter() - self.started_s
+        call = self.call
+        self.code: int | None = None if self.refusal is None else self.refusal.code
+        self.http_version: str | None = None
+        self.transport: str | None = None
         if call is not None:
-            self.entry, self.failure, connection = call.entry, call.failure, call.connection
+            self.entry: Entry | None = call.entry
+            self.failure: Failure | None = call.failure
             self.revision: str | None = call.rules.name
         else:
-            self.revision = _find_revision(exchange, connection)
-        self.outcome = CANCELLED if is_cancelled and not self.error else self._find_outcome(call)
-        if isinstance(connection, Session):
-            self.session = connection.key
-        self.address, self.principal = caller.address, key_of(caller.principal)
-        self.log_id = exchange.request_id
-        self.http_version: str | None = None
-        self.port: int | None = None
-        if exchange.headers is None:
-            self.transport = "pipe" if exchange.channel.is_pipe else None
-        else:
+            self.entry = self.failure = None
+            self.revision = _find_revision(exchange)
+        self.outcome = self._find_outcome(call)
+        if exchange.headers is not None:
             self.transport = "tcp"
-            scope = getattr(caller.build_request, "scope", None)
+            scope = self.scope
             if scope is not None:
                 self.http_version = scope.get("http_version")
-                self.port = (scope.get("client") or (None, None))[1]
+        elif exchange.channel.is_pipe:
+            self.transport = "pipe"
+
+    @property
+    def scope(self) -> Mapping[str, Any] | None:
+        """The ASGI scope of its request, if there is one."""
+        exchange = self.exchange
+        builder = None if exchange is None else exchange.caller.build_request
+        scope: Mapping[str, Any] | None = getattr(builder, "scope", None)
+        return scope
 
     def _find_outcome(self, call: ServedCall | None) -> str:
         if self.error is not None or self.code == REQUEST_CANCELLED:
@@ -159,11 +168,14 @@ class Operation:
                 return _OUTCOMES.get(call.failure.kind, "failed")
             if call.has_asked:
                 return "asked"
-        return "done" if self.code is None else "refused"
+        if self.code is not None:
+            return "refused"
+        is_answered = self.size or self.is_opened or not (self.message or self.is_task)
+        return "done" if is_answered else CANCELLED
 
     def forget(self) -> None:
         """Hold no more of what a client sent, or of the server."""
-        self.exchange = self.call = self.message = self.reply = None
+        self.exchange = self.call = self.message = self.reply = self.refusal = None
 
     @property
     def error_type(self) -> str | None:
@@ -189,7 +201,10 @@ class Observer:
         """Observe that an operation has opened a stream."""
 
     def end(self, operation: Operation) -> None:
-        """Observe the end of an operation, which is told to the observers in reverse order."""
+        """Observe the end of an operation, which is told to the observers in reverse order.
+
+        Afterwards it holds no more of its exchange.
+        """
 
     def carry(self) -> JSONObject | None:
         """Return what a task stores of the trace of the operation that is answered in this context."""
@@ -351,7 +366,7 @@ class WatchedConnections:
     def stream_opened(self, stream: PushStream) -> None:
         operation = current.get()
         if operation is not None:
-            operation.is_opened, operation.opened_ns = True, time.time_ns()
+            operation.is_opened = True
             self._watching.tell("opened", operation)
         self._inner.stream_opened(stream)
 
@@ -371,8 +386,8 @@ def name_of(error: BaseException) -> str:
     return CANCELLED if is_cancelled else type(error).__qualname__
 
 
-def _find_revision(exchange: Exchange, connection: ConnectionState | None) -> str | None:
-    headers = exchange.headers
+def _find_revision(exchange: Exchange) -> str | None:
+    headers, connection = exchange.headers, exchange.connection
     known = connection.revision if connection is not None else None
     if known is None and headers is not None:
         known = find_revision(headers.get(PROTOCOL_VERSION))

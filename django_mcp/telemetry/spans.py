@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import time
+from typing import NamedTuple
 
 from opentelemetry import context as contexts
 from opentelemetry import propagate, trace
@@ -28,8 +29,8 @@ class _Ended(NamedTuple):
     """A span that has ended, with what it gets in the thread that ends it."""
 
     span: Span
-    name: str
     end_ns: int
+    name: str
     attributes: Attributes
     is_error: bool
 
@@ -56,31 +57,30 @@ class Spans(Observer):
 
     def begin(self, operation: Operation) -> None:
         """Start a span, and make it current. Samplers get the method, and not what is known only later."""
-        name, kind, ambient = operation.method, SpanKind.SERVER, trace.get_current_span()
-        parent: Context | None = None
+        name, kind, parent = operation.method, SpanKind.SERVER, contexts.get_current()
+        attributes: Attributes = {"mcp.method.name": name}
         links: list[Link] | None = None
         if operation.is_task:
-            name, kind = "execute_tool", SpanKind.INTERNAL
-            parent, links = _find_call(operation.carried, ambient)
+            name, kind, attributes = "execute_tool", SpanKind.INTERNAL, {}
+            parent, links = _find_call(operation.carried, parent)
         elif operation.message is not None:
             meta = operation.message.params.get("_meta")
             if type(meta) is dict and ("traceparent" in meta or "baggage" in meta):
-                parent, links = _find_client(meta, ambient)
-        attributes = {} if operation.is_task else {"mcp.method.name": name}
+                parent, links = _find_client(meta, parent)
         span = self._tracer.start_span(name, parent, kind, attributes, links)
         operation.span = span
         operation.attached = contexts.attach(trace.set_span_in_context(span, parent))
 
     def opened(self, operation: Operation) -> None:
         """End the span of a stream, which may stay open for an hour."""
-        self._leave(operation, operation.opened_ns)
+        self._leave(operation)
 
     def end(self, operation: Operation) -> None:
         """End the span, unless it ended when its stream was opened."""
         if operation.attached is not None:
             contexts.detach(operation.attached)
         if not operation.is_opened:
-            self._leave(operation, operation.end_ns)
+            self._leave(operation)
 
     def carry(self) -> JSONObject | None:
         """See `Observer.carry`."""
@@ -88,12 +88,11 @@ class Spans(Observer):
         _W3C.inject(carrier)
         return {**carrier} or None
 
-    def _leave(self, operation: Operation, end_ns: int) -> None:
+    def _leave(self, operation: Operation) -> None:
         span = operation.span
         if span is None or not span.is_recording():
             return
-        if operation.is_opened:
-            operation.note()
+        operation.settle()
         attributes = find_common(operation)
         attributes |= find_own(operation, self._details)
         if self._details:
@@ -101,7 +100,7 @@ class Spans(Observer):
         is_error = operation.outcome in ("fault", "timeout") or (
             operation.code is not None and operation.code not in _NO_FAULTS
         )
-        ended = _Ended(span, _name(operation, attributes), end_ns, attributes, is_error)
+        ended = _Ended(span, time.time_ns(), _name(operation, attributes), attributes, is_error)
         (finishing.current or finishing.get()).put(ended)
 
 
@@ -111,30 +110,28 @@ def _name(operation: Operation, attributes: Attributes) -> str:
     return what if target is None else f"{what} {target}"
 
 
-def _find_client(meta: JSONObject, ambient: Span) -> tuple[Context | None, list[Link] | None]:
+def _find_client(meta: JSONObject, around: Context) -> tuple[Context, list[Link] | None]:
     """Return the context that the client sent, and a link to the span around the call, such as that of HTTP."""
     carrier = find_trace(meta)
     if not carrier:
-        return None, None
-    sent = propagate.extract(carrier, contexts.get_current())
-    around = ambient.get_span_context()
-    is_parent = trace.get_current_span(sent).get_span_context() is not around
-    return sent, [Link(around)] if is_parent and around.is_valid else None
+        return around, None
+    sent = propagate.extract(carrier, around)
+    ambient = trace.get_current_span(around).get_span_context()
+    is_parent = trace.get_current_span(sent).get_span_context() is not ambient
+    return sent, [Link(ambient)] if is_parent and ambient.is_valid else None
 
 
-def _find_call(
-    carried: JSONObject | None, ambient: Span
-) -> tuple[Context | None, list[Link] | None]:
+def _find_call(carried: JSONObject | None, around: Context) -> tuple[Context, list[Link] | None]:
     """Return the context of the run of a task, and the link to its call.
 
     Around it is the span of a queue's worker, if there is one. The span of the call may have ended long ago,
     so it is no parent.
     """
     if not isinstance(carried, dict):
-        return None, None
+        return around, None
     call = trace.get_current_span(_W3C.extract(carried, Context())).get_span_context()
     if not call.is_valid:
-        return None, None
-    around: Any = ambient.get_span_context()
-    is_of_call = around.span_id == call.span_id and around.trace_id == call.trace_id
-    return Context() if is_of_call else None, [Link(call)]
+        return around, None
+    ambient = trace.get_current_span(around).get_span_context()
+    is_of_call = ambient.span_id == call.span_id and ambient.trace_id == call.trace_id
+    return Context() if is_of_call else around, [Link(call)]

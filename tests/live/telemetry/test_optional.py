@@ -32,3 +32,25 @@ call({"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"})
     )
 
     assert done.returncode == 0, done.stderr
+
+
+def test_without_the_setting_the_library_is_not_imported():
+    code = """
+import sys
+from django.conf import settings
+settings.configure(
+    INSTALLED_APPS=["django_mcp"], DJANGO_MCP={"PUBLIC": True, "SESSION_STORE": "memory"},
+    DATABASES={}, ROOT_URLCONF="django_mcp.urls",
+)
+import django
+django.setup()
+import asyncio
+from django_mcp.servers import default_server
+asyncio.run(default_server.handle({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}))
+assert not any(name.startswith("opentelemetry") for name in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -13,7 +11,6 @@ from django_mcp import MCPServer
 from django_mcp.server.dispatch import OPERATIONS
 from django_mcp.telemetry import setup
 from django_mcp.telemetry.propagation import Propagation
-from tests.architecture.sources import ROOT
 from tests.support.telemetry import find_points, find_spans, install_sdk
 from tests.support.wire import V2026_07_28, WireClient
 from tests.unit.telemetry.conftest import make_server
@@ -91,25 +88,3 @@ async def test_native_without_the_library_serves(settings: Any, monkeypatch: pyt
     result = await WireClient(server, V2026_07_28).call("find_orders")
 
     assert result["content"]
-
-
-def test_without_the_setting_the_library_is_not_imported():
-    code = """
-import sys
-from django.conf import settings
-settings.configure(
-    INSTALLED_APPS=["django_mcp"], DJANGO_MCP={"PUBLIC": True, "SESSION_STORE": "memory"},
-    DATABASES={}, ROOT_URLCONF="django_mcp.urls",
-)
-import django
-django.setup()
-import asyncio
-from django_mcp.servers import default_server
-asyncio.run(default_server.handle({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}))
-assert not any(name.startswith("opentelemetry") for name in sys.modules)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-
-    assert done.returncode == 0, done.stderr
