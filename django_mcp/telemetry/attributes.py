@@ -9,6 +9,7 @@ import hashlib
 import sys
 from typing import TypeAlias
 
+from django_mcp.protocol.headers import SESSION_ID
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.sanitize import clean
 from django_mcp.registry.entries import PromptEntry, ResourceEntry, TemplateEntry
@@ -25,6 +26,8 @@ MAX_DETAIL_CHARS = 4096
 
 MAX_BODY_BYTES = 64 * 1024
 """The arguments of a larger request are not encoded again."""
+
+_SESSION_ID = SESSION_ID.encode()
 
 _RESULT = b'"result":'
 
@@ -76,17 +79,21 @@ def find_own(operation: Operation, details: frozenset[str]) -> Attributes:
             found["client.port"] = client[1]
     if isinstance(operation.entry, ResourceEntry | TemplateEntry):
         found["django_mcp.resource.name"] = operation.entry.name
-    if operation.failure is not None and operation.failure.reference:
-        found["django_mcp.error.reference"] = operation.failure.reference
+    if operation.reference:
+        found["django_mcp.error.reference"] = operation.reference
     return found
 
 
 def _find_session(operation: Operation) -> str:
-    call, exchange = operation.call, operation.exchange
+    """Return the public key of the session of an operation, also of one that it has opened."""
+    call, exchange, reply = operation.call, operation.exchange, operation.reply
     connection = None if exchange is None else exchange.connection
     if call is not None:
         connection = call.connection
-    return connection.key if isinstance(connection, Session) else operation.session
+        token = None if reply is None else dict(reply.headers).get(_SESSION_ID)
+        if token is not None:
+            connection = call.server.ports.sessions.peek(token.decode()) or connection
+    return connection.key if isinstance(connection, Session) else ""
 
 
 def shorten(session: str) -> str:

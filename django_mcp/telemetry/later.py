@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -33,6 +34,7 @@ class Later(Generic[T]):
     def __init__(self, name: str, work: Callable[[T], None]) -> None:
         self.dropped = 0
         self._name = name
+        self._process = os.getpid()
         self._work = work
         self._queue: deque[T] = deque()
         self._is_filled = threading.Event()
@@ -60,6 +62,9 @@ class Later(Generic[T]):
 
     def flush(self, limit_s: float = FLUSH_LIMIT_S) -> None:
         """Work on what is queued by now, in this thread, unless the other one is blocked for too long."""
+        if os.getpid() != self._process:
+            # What the child of a fork has is a copy.
+            return
         if self._working.acquire(timeout=limit_s):
             try:
                 self._empty()

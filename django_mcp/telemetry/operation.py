@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import suppress
-from contextvars import ContextVar, Token
-from typing import Any
+from typing import Any, TypeVar
 
 from django_mcp.log import logger
 from django_mcp.protocol.errors import (
@@ -24,7 +22,7 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.messages import Malformed, Notification, Request, Response
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.registry.entries import Entry
-from django_mcp.server.exchange.call import Failure, FailureKind
+from django_mcp.server.exchange.call import FailureKind
 from django_mcp.server.exchange.caller import ANONYMOUS
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange, Reply
@@ -34,6 +32,8 @@ from django_mcp.server.operations import Authenticate, Instrument, Operations, O
 from django_mcp.server.ports import ConnectionObserver
 from django_mcp.server.services import ServedCall, Services
 from django_mcp.server.streams.stream import PushStream
+
+T = TypeVar("T")
 
 OTHER = "_OTHER"
 """Stands for names that the server does not have or that the caller may not see. A client can invent any number."""
@@ -66,9 +66,9 @@ class Operation:
         exchange, message, call, reply: what it is made of, until its end; a notification has no `message`, and
             what was not admitted no `call`.
         carried: what the call of a task left for it.
+        span: its span, if it is recorded.
         is_task: it is the run of a task, after the response to its call.
         is_opened: it has opened a stream, so that the rest of its time is that of the stream.
-        session: the public key of the session that it opened; empty if it opened none.
         error: `error.type` of an exception that left it; None: none did.
 
     `settle` sets the others:
@@ -78,13 +78,14 @@ class Operation:
         code: of the JSON-RPC error that it was answered with, if any.
         outcome: `done`, `asked`, `task`, `failed`, `refused`, `timeout`, `fault` or `cancelled`.
         size: bytes of the response, or of the result of a task.
+        has_failed, reference: its result is an error, and the reference of that in the log.
         revision: the name of the protocol revision; None: it is not known.
     """
 
     __slots__ = (
         "attached", "call", "carried", "code", "duration_s", "entry", "error", "exchange",
-        "failure", "http_version", "is_opened", "is_settled", "is_task", "message", "method", "outcome",
-        "refusal", "reply", "revision", "server", "session", "size", "span", "started_s",
+        "has_failed", "http_version", "is_opened", "is_settled", "is_task", "message", "method", "outcome",
+        "reference", "refusal", "reply", "revision", "server", "size", "span", "started_s",
         "transport",
     )  # fmt: skip
 
@@ -98,7 +99,6 @@ class Operation:
         self.call: ServedCall | None = None
         self.carried: JSONObject | None = None
         self.is_task = self.is_opened = self.is_settled = False
-        self.session = ""
         self.span: Any = None
         self.attached: Any = None
         self.reply: Reply | None = None
@@ -107,21 +107,19 @@ class Operation:
         self.size = 0
         self.started_s = time.perf_counter()
 
-    def end(self, reply: Reply | None) -> None:
-        """Note the reply to its message; None: there is none."""
+    def end(self, result: Any) -> None:
+        """Note its reply, or the outcome of the run of a task."""
+        # It may have been settled when its stream was opened.
         self.is_settled = False
-        if reply is not None:
-            self.reply, self.refusal = reply, reply.refusal
-            if reply.body is not None:
-                self.size = len(reply.body)
-
-    def end_task(self, outcome: Outcome) -> None:
-        """Note the outcome of the run of a task."""
-        if isinstance(outcome, Refusal):
-            self.refusal = outcome
-        elif outcome is not None:
+        if isinstance(result, Reply):
+            self.reply, self.refusal = result, result.refusal
+            if result.body is not None:
+                self.size = len(result.body)
+        elif isinstance(result, Refusal):
+            self.refusal = result
+        elif result is not None:
             # The question of a run has no content.
-            self.size = len(outcome) or 1
+            self.size = len(result) or 1
 
     def settle(self) -> None:
         """Determine what is known at its end, or when it opens a stream, for observers that need it."""
@@ -136,10 +134,13 @@ class Operation:
         self.transport: str | None = None
         if call is not None:
             self.entry: Entry | None = call.entry
-            self.failure: Failure | None = call.failure
+            failure = call.failure
+            self.has_failed = failure is not None
+            self.reference = None if failure is None else failure.reference
             self.revision: str | None = call.rules.name
         else:
-            self.entry = self.failure = None
+            self.entry = self.reference = None
+            self.has_failed = False
             self.revision = _find_revision(exchange)
         self.outcome = self._find_outcome(call)
         if exchange.headers is not None:
@@ -184,11 +185,7 @@ class Operation:
             return None if self.is_opened else self.error
         if self.code is not None:
             return None if self.code in CALLERS_FAULTS else str(self.code)
-        return None if self.failure is None else "tool_error"
-
-
-current: ContextVar[Operation | None] = ContextVar("django_mcp_operation", default=None)
-"""The operation that is answered in this context."""
+        return "tool_error" if self.has_failed else None
 
 
 class Observer:
@@ -239,60 +236,34 @@ class Watching(Instrument):
         """See `Instrument.watch`."""
         plain = self._inner.watch(plain)
 
-        async def answer(server: Services, request: Request, exchange: Exchange) -> Reply:
+        def answer(
+            server: Services, request: Request, exchange: Exchange
+        ) -> Coroutine[Any, Any, Reply]:
             operation = Operation(server, find_method(server, request.method), exchange, request)
-            reply, token = None, self._begin(operation)
-            try:
-                reply = await plain.answer(server, request, exchange)
-                return reply
-            except BaseException as error:
-                operation.error = name_of(error)
-                raise
-            finally:
-                operation.end(reply)
-                self._end(operation, token)
+            return self._watch(operation, exchange, plain.answer(server, request, exchange))
 
-        async def take(
+        def take(
             server: Services, message: Notification | Response | Malformed, exchange: Exchange
-        ) -> Reply:
+        ) -> Coroutine[Any, Any, Reply]:
+            taking = plain.take(server, message, exchange)
             if isinstance(message, Response):
-                return await plain.take(server, message, exchange)
+                return taking
             method = message.method if isinstance(message, Notification) else OTHER
             operation = Operation(server, method if method in NOTIFICATIONS else OTHER, exchange)
-            reply, token = None, self._begin(operation)
-            try:
-                reply = await plain.take(server, message, exchange)
-                return reply
-            except BaseException as error:
-                operation.error = name_of(error)
-                raise
-            finally:
-                operation.end(reply)
-                self._end(operation, token)
+            return self._watch(operation, exchange, taking)
 
         def run(
             call: ServedCall, derived: Any, kept: ConnectionState | None
         ) -> Coroutine[Any, Any, Outcome]:
-            operation = current.get()
-            if operation is not None:
-                operation.call = call
+            call.exchange.operation.call = call
             return plain.run(call, derived, kept)
 
-        async def run_task(
+        def run_task(
             call: ServedCall, carried: JSONObject | None, work: Coroutine[Any, Any, Outcome]
-        ) -> Outcome:
+        ) -> Coroutine[Any, Any, Outcome]:
             operation = Operation(call.server, call.method, call.exchange)
             operation.call, operation.carried, operation.is_task = call, carried, True
-            outcome, token = None, self._begin(operation)
-            try:
-                outcome = await plain.run_task(call, carried, work)
-                return outcome
-            except BaseException as error:
-                operation.error = name_of(error)
-                raise
-            finally:
-                operation.end_task(outcome)
-                self._end(operation, token)
+            return self._watch(operation, call.exchange, plain.run_task(call, carried, work))
 
         return Operations(answer=answer, take=take, run=run, run_task=run_task, carry=self._carry)
 
@@ -318,24 +289,32 @@ class Watching(Instrument):
             except Exception:
                 logger.exception("Could not record an operation")
 
-    def _begin(self, operation: Operation) -> Token[Operation | None]:
-        for observer in self._observers:
+    async def _watch(
+        self, operation: Operation, exchange: Exchange, work: Coroutine[Any, Any, T]
+    ) -> T:
+        """Await the work of an operation, between what observers do at its beginning and at its end."""
+        observers, before = self._observers, exchange.operation
+        exchange.operation = operation
+        for observer in observers:
             try:
                 observer.begin(operation)
             except Exception:
                 logger.exception("Could not record an operation")
-        return current.set(operation)
-
-    def _end(self, operation: Operation, token: Token[Operation | None]) -> None:
-        # What is closed and not cancelled, as at the end of its event loop, ends in another context.
-        with suppress(ValueError):
-            current.reset(token)
-        for observer in reversed(self._observers):
-            try:
-                observer.end(operation)
-            except Exception:
-                logger.exception("Could not record an operation")
-        operation.forget()
+        try:
+            result = await work
+            operation.end(result)
+            return result
+        except BaseException as error:
+            operation.error = name_of(error)
+            raise
+        finally:
+            exchange.operation = before
+            for observer in reversed(observers):
+                try:
+                    observer.end(operation)
+                except Exception:
+                    logger.exception("Could not record an operation")
+            operation.forget()
 
     def _carry(self) -> JSONObject | None:
         for observer in self._observers:
@@ -352,19 +331,14 @@ class WatchedConnections:
         self._inner = inner
         self._watching = watching
         self.client_notification = inner.client_notification
-
-    def session_opened(self, session: Session) -> None:
-        operation = current.get()
-        if operation is not None:
-            operation.session = session.key
-        self._inner.session_opened(session)
+        self.session_opened = inner.session_opened
 
     def session_closed(self, session: Session, reason: str) -> None:
         self._watching.tell("session_closed", session)
         self._inner.session_closed(session, reason)
 
     def stream_opened(self, stream: PushStream) -> None:
-        operation = current.get()
+        operation = None if stream.exchange is None else stream.exchange.operation
         if operation is not None:
             operation.is_opened = True
             self._watching.tell("opened", operation)

@@ -68,19 +68,21 @@ class Spans(Observer):
             if type(meta) is dict and ("traceparent" in meta or "baggage" in meta):
                 parent, links = _find_client(meta, parent)
         span = self._tracer.start_span(name, parent, kind, attributes, links)
-        operation.span = span
+        if span.is_recording():
+            operation.span = span
         operation.attached = contexts.attach(trace.set_span_in_context(span, parent))
 
     def opened(self, operation: Operation) -> None:
         """End the span of a stream, which may stay open for an hour."""
-        self._leave(operation)
+        if operation.span is not None:
+            self._leave(operation, operation.span)
 
     def end(self, operation: Operation) -> None:
         """End the span, unless it ended when its stream was opened."""
         if operation.attached is not None:
             contexts.detach(operation.attached)
-        if not operation.is_opened:
-            self._leave(operation)
+        if operation.span is not None and not operation.is_opened:
+            self._leave(operation, operation.span)
 
     def carry(self) -> JSONObject | None:
         """See `Observer.carry`."""
@@ -88,10 +90,7 @@ class Spans(Observer):
         _W3C.inject(carrier)
         return {**carrier} or None
 
-    def _leave(self, operation: Operation) -> None:
-        span = operation.span
-        if span is None or not span.is_recording():
-            return
+    def _leave(self, operation: Operation, span: Span) -> None:
         operation.settle()
         attributes = find_common(operation)
         attributes |= find_own(operation, self._details)

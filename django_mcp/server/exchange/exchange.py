@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from msgspec import field
 
@@ -27,6 +28,8 @@ class Exchange(Record):
     """The state of a connection that outlives this exchange, if any."""
     request_id: str | None = None
     """The id of the request in the log, set by middleware."""
+    operation: Any = None
+    """What an instrument knows of the message, while it is answered."""
     step: Callable[[Exchange], Awaitable[Reply]] | None = None
     """What is done in place of answering the body, such as opening a stream."""
 

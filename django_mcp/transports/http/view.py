@@ -252,14 +252,31 @@ class _ViewConsumer(MCPConsumer):
         return not isinstance(self._request, ASGIRequest)
 
     def _request_builder(self, body: bytes) -> Callable[[], HttpRequest]:
-        request = self._request
-        return lambda: request
+        return _GivenRequest(self._request)
 
     async def _abort(self) -> None:
         if self._sink is not None and self._sink.has_started:
             await self._sink.finish(internal_error())
         else:
             await super()._abort()
+
+
+class _GivenRequest(Record):
+    """Returns the request of a view."""
+
+    _request: HttpRequest
+
+    def __call__(self) -> HttpRequest:
+        return self._request
+
+    @property
+    def scope(self) -> Mapping[str, Any]:
+        """What an ASGI scope has of the connection, also under WSGI."""
+        meta = self._request.META
+        version = str(meta.get("SERVER_PROTOCOL") or "").partition("/")[2]
+        given = {"http_version": version or None, "client": (meta.get("REMOTE_ADDR"), None)}
+        scope: Mapping[str, Any] = getattr(self._request, "scope", given)
+        return scope
 
 
 class _Buffer(Record):
