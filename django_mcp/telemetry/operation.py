@@ -109,8 +109,6 @@ class Operation:
 
     def end(self, result: Any) -> None:
         """Note its reply, or the outcome of the run of a task."""
-        # It may have been settled when its stream was opened.
-        self.is_settled = False
         if isinstance(result, Reply):
             self.reply, self.refusal = result, result.refusal
             if result.body is not None:
@@ -129,7 +127,11 @@ class Operation:
         self.is_settled = True
         self.duration_s = time.perf_counter() - self.started_s
         call = self.call
-        self.code: int | None = None if self.refusal is None else self.refusal.code
+        if self.is_opened and self.error == CANCELLED:
+            # Its client has gone, by which most streams end.
+            self.error = None
+        refusal = None if self.is_opened else self.refusal
+        self.code: int | None = None if refusal is None else refusal.code
         self.http_version: str | None = None
         self.transport: str | None = None
         if call is not None:
@@ -182,7 +184,7 @@ class Operation:
     def error_type(self) -> str | None:
         """The value of `error.type`; None: it is no error of the server, and its result is none either."""
         if self.error is not None:
-            return None if self.is_opened else self.error
+            return self.error
         if self.code is not None:
             return None if self.code in CALLERS_FAULTS else str(self.code)
         return "tool_error" if self.has_failed else None
@@ -309,6 +311,8 @@ class Watching(Instrument):
             raise
         finally:
             exchange.operation = before
+            # It was settled when its stream was opened.
+            operation.is_settled = False
             for observer in reversed(observers):
                 try:
                     observer.end(operation)

@@ -166,14 +166,18 @@ async def test_a_stream_is_one_span_when_it_opens_and_one_duration_at_its_end(se
     assert (attributes, point.value) == ({"django_mcp.stream.kind": "listen"}, 1)
     assert [each.value for _, each in find_points("django_mcp.calls.running", server.name)] == [0]
 
+    [opened] = find_spans(server.name)
     stream.put(GONE)
     await stream.end()
 
     assert find_spans(server.name) == [span]
+    span_s = ((opened.end_time or 0) - (opened.start_time or 0)) / 1e9
     [(attributes, point)] = find_points(OPERATIONS, server.name)
     assert attributes["mcp.method.name"] == "subscriptions/listen"
-    assert "error.type" not in attributes
+    assert attributes["django_mcp.outcome"] == "done"
+    assert not {"error.type", "rpc.response.status_code"} & attributes.keys()
     assert point.count == 1
+    assert point.sum > span_s
     [(attributes, point)] = find_points("django_mcp.stream.duration", server.name)
     assert (attributes, point.count) == ({"django_mcp.stream.kind": "listen"}, 1)
     assert [each.value for _, each in find_points("django_mcp.streams.open", server.name)] == [0]

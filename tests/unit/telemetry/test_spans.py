@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -13,7 +14,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from django_mcp import MCPServer
 from django_mcp.telemetry.attributes import shorten
 from django_mcp.transports.http.consumer import MCPConsumer
-from tests.support.http.harness import http_scope, part, talk
+from tests.support.http.harness import GONE, Conversation, http_scope, part, talk
 from tests.support.telemetry import SERVER, find_spans
 from tests.support.wire import (
     V2025_03_26,
@@ -341,6 +342,97 @@ async def test_over_asgi_the_version_of_http_is_known(server: MCPServer):
     assert found["network.protocol.name"] == "http"
     assert "client.address" not in found
     assert "192.0.2.1" not in str(found)
+
+
+async def test_a_session_over_asgi(server: MCPServer):
+    params = {
+        "protocolVersion": V2025_11_25.name,
+        "capabilities": {},
+        "clientInfo": {"name": "tests", "version": "1"},
+    }
+    opened = await post(server, message("initialize", params, revision=V2025_11_25), V2025_11_25)
+    token = opened.headers["mcp-session-id"]
+    request = message("tools/call", {"name": "find_orders"}, revision=V2025_11_25)
+    headers = {"host": "localhost", **headers_for(request, V2025_11_25), "mcp-session-id": token}
+
+    app = MCPConsumer.as_asgi(server=server)
+    talked = await talk(app, http_scope(headers=headers), part(json.dumps(request).encode()))
+
+    assert talked.status == 200
+    initialize, call = map(read, find_spans(server.name))
+    assert initialize["mcp.session.id"] == call["mcp.session.id"] == find_session(server)
+    assert call == {
+        "mcp.method.name": "tools/call",
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "find_orders",
+        "mcp.protocol.version": V2025_11_25.name,
+        "network.transport": "tcp",
+        "network.protocol.name": "http",
+        "network.protocol.version": "1.1",
+        "django_mcp.outcome": "done",
+        "jsonrpc.request.id": "1",
+        "mcp.session.id": find_session(server),
+    }
+
+
+def register_waiting(server: MCPServer) -> asyncio.Event:
+    began = asyncio.Event()
+
+    @server.tool
+    async def wait() -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    return began
+
+
+async def test_a_call_whose_client_has_gone_was_cancelled(server: MCPServer):
+    began = register_waiting(server)
+    request = message("tools/call", {"name": "wait"}, revision=V2026_07_28)
+    headers = {"host": "localhost", **headers_for(request, V2026_07_28)}
+    app = MCPConsumer.as_asgi(server=server)
+    talking = Conversation(app, http_scope(headers=headers), part(json.dumps(request).encode()))
+    await began.wait()
+
+    talking.put(GONE)
+    await talking.end()
+
+    span = only(find_spans(server.name))
+    assert read(span)["error.type"] == "cancelled"
+    assert read(span)["django_mcp.outcome"] == "cancelled"
+    assert span.status.status_code is StatusCode.UNSET
+
+
+async def test_a_call_that_its_client_cancels(server: MCPServer):
+    began = register_waiting(server)
+    client = WireClient(server, V2025_11_25)
+    await client.open()
+    calling = asyncio.ensure_future(client.send("tools/call", {"name": "wait"}))
+    await began.wait()
+    sent = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}
+    session = {"mcp-session-id": client.session_id or ""}
+    headers = {**session, "mcp-protocol-version": V2025_11_25.name}
+
+    await client.post(json.dumps(sent).encode(), headers)
+    _, body = await calling
+
+    found = read(only(find_spans(server.name, "tools/call wait")))
+    assert found["rpc.response.status_code"] == str(body["error"]["code"]) == "-32800"
+    assert found["django_mcp.outcome"] == "cancelled"
+    assert only(find_spans(server.name, "tools/call wait")).status.status_code is StatusCode.UNSET
+
+
+async def test_too_many_requests_are_no_fault_of_the_server(native: Any):
+    server = make_server(throttle={"address": "1/h", "principal": "1/h"})
+    for _ in range(2):
+        request = message("tools/call", {"name": "find_orders"}, revision=V2026_07_28)
+        await post(server, request, V2026_07_28)
+
+    [_, refused] = find_spans(server.name)
+    found = read(refused)
+    assert found["rpc.response.status_code"] == found["error.type"] == "429"
+    assert found["gen_ai.tool.name"] == "_OTHER"
+    assert refused.status.status_code is StatusCode.UNSET
 
 
 DETAILS = ["arguments", "client_address", "resource_uri", "results", "session_id"]
