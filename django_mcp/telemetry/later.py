@@ -39,7 +39,9 @@ class Later(Generic[T]):
         self._queue: deque[T] = deque()
         self._is_filled = threading.Event()
         self._is_due = threading.Event()
-        self._working = threading.Lock()
+        self._is_working = False
+        self._progress = threading.Condition()
+        self._has_finished = False
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -60,16 +62,22 @@ class Later(Generic[T]):
             if self._thread is None:
                 self._start()
 
-    def flush(self, limit_s: float = FLUSH_LIMIT_S) -> None:
-        """Work on what is queued by now, in this thread, unless the other one is blocked for too long."""
-        if os.getpid() != self._process:
-            # What the child of a fork has is a copy.
-            return
-        if self._working.acquire(timeout=limit_s):
-            try:
-                self._empty()
-            finally:
-                self._working.release()
+    def flush(self, limit_s: float = FLUSH_LIMIT_S) -> bool:
+        """Wait until all is done that is queued by now; return False if the thread is blocked for too long."""
+        if self._thread is None or os.getpid() != self._process:
+            # What the child of a fork has is a copy, and its thread stayed behind.
+            return True
+        self._is_due.set()
+        with self._progress:
+            return self._progress.wait_for(self._is_idle, limit_s)
+
+    def _is_idle(self) -> bool:
+        return not self._queue and not self._is_working
+
+    def _finish(self) -> None:
+        # Called twice, and waits for a thread that is blocked once.
+        if not self._has_finished:
+            self._has_finished = not self.flush()
 
     def _start(self) -> None:
         with self._starting:
@@ -79,17 +87,21 @@ class Later(Generic[T]):
                 self._thread = thread
                 # Functions of `atexit` are called the last one first, so this one is before the providers of
                 # OpenTelemetry shut down, which the site made earlier.
-                atexit.register(self.flush)
-                at_end(self.flush)
+                atexit.register(self._finish)
+                at_end(self._finish)
 
     def _run(self) -> None:
         while True:
             self._is_filled.wait()
             self._is_due.wait(GATHER_S)
-            with self._working:
-                # Cleared before the queue is read, so that nothing queued meanwhile is missed.
-                self._is_filled.clear()
-                self._empty()
+            self._is_working = True
+            # Cleared before the queue is read, so that nothing queued meanwhile is missed.
+            self._is_filled.clear()
+            self._is_due.clear()
+            self._empty()
+            with self._progress:
+                self._is_working = False
+                self._progress.notify_all()
 
     def _empty(self) -> None:
         queue = self._queue

@@ -61,7 +61,7 @@ async def test_an_exporter_that_blocks_delays_no_call(exporting: Exporting, serv
 
     # The exporter still holds the first span, and metrics go on.
     assert exporting.threads.isdisjoint({threading.get_ident()})
-    spans.finishing.get().flush(0)
+    assert not spans.finishing.get().flush(0)
     [(_, point)] = find_points_unflushed(server)
     assert point.count == 51
     exporting.may_go_on.set()
@@ -110,7 +110,7 @@ def test_a_full_queue_drops_and_says_so_once(
     assert queue.dropped == 6
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
     goes_on.set()
-    queue.flush(10)
+    assert queue.flush(10)
     assert done == [0, 1, 2, 3]
 
 

@@ -6,13 +6,18 @@ import asyncio
 from typing import Any
 
 import pytest
+from django.test import RequestFactory
 
 from django_mcp import MCPServer
+from django_mcp.auth.authenticator import Authenticator
 from django_mcp.auth.authenticators import APIKeyAuthenticator
+from django_mcp.auth.principal import Principal
 from django_mcp.execution.threads import find_pool_states
+from django_mcp.models.sessions import Session as SessionRow
 from django_mcp.protocol.json import encode
 from django_mcp.telemetry.metrics import BYTES, SECONDS
 from django_mcp.transports.http.consumer import MCPConsumer
+from django_mcp.transports.http.view import MCPView
 from tests.support.http.harness import GONE, Conversation, http_scope, part, talk, until
 from tests.support.telemetry import find_points, find_spans
 from tests.support.wire import V2025_11_25, V2026_07_28, WireClient, headers_for, message
@@ -209,3 +214,58 @@ async def test_the_pools_are_observed(server: MCPServer):
     for name in ("django_mcp.calls.queued", "django_mcp.pool.busy", "django_mcp.pool.limit"):
         found = {each["django_mcp.pool.name"]: point.value for each, point in find_points(name)}
         assert set(found) == ({"handlers", "tasks"} if find_pool_states() else set())
+
+
+async def test_accepted_and_anonymous_requests_are_counted(native: Any):
+    server = make_server(authenticators=[accept])
+    app = MCPConsumer.as_asgi(server=server)
+    request = message("tools/list", revision=V2026_07_28)
+
+    for more in ({}, {"x-user": "5"}):
+        headers = {"host": "localhost", **headers_for(request, V2026_07_28), **more}
+        await talk(app, http_scope(headers=headers), part(encode(request)))
+
+    points = find_points("django_mcp.sign_ins", server.name)
+    found = {attributes["django_mcp.outcome"]: point.value for attributes, point in points}
+    assert found == {"anonymous": 1, "accepted": 1}
+
+
+class AcceptUsers(Authenticator):
+    def authenticate(self, exchange: Any) -> Principal | None:
+        given = exchange.headers.get("x-user")
+        return None if given is None else Principal(key=f"tests:{given}")
+
+
+accept = AcceptUsers()
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_session_in_the_database_has_a_duration(native: Any):
+    native.DJANGO_MCP = {**native.DJANGO_MCP, "SESSION_STORE": "model"}
+    server = make_server()
+    await WireClient(server, V2025_11_25).open()
+
+    keys = [row.pk.hex async for row in SessionRow.objects.filter(server=server.name)]
+    await server.aclose_sessions(keys)
+
+    [(attributes, point)] = find_points("mcp.server.session.duration", server.name)
+    assert attributes["mcp.protocol.version"] == V2025_11_25.name
+    assert 0 <= point.sum < 60
+
+
+async def test_the_plain_view_tells_the_version_of_http(server: MCPServer):
+    request = message("tools/call", {"name": "find_orders"}, revision=V2026_07_28)
+    more: dict[str, Any] = {
+        f"HTTP_{key.upper().replace('-', '_')}": value
+        for key, value in headers_for(request, V2026_07_28).items()
+        if key != "content-type"
+    }
+    given = RequestFactory().post(
+        "/mcp", encode(request), content_type="application/json", HTTP_HOST="localhost", **more
+    )
+
+    response = await MCPView(server)(given)
+
+    assert response.status_code == 200
+    [(attributes, _)] = find_calls(server)
+    assert attributes["network.protocol.version"] == "1.1"
