@@ -45,7 +45,7 @@ FEED_FOR_S = 60.0
 """After this time the page reconnects, which fails if the user has lost the permission."""
 
 MAX_DETAILS = 2000
-FOUND_BY = _("The start of a client's name, a user or a principal.")
+FOUND_BY = _("A part of the name of a client, a user or a principal.")
 
 
 class StreamAdmin(ReadOnlyList):
@@ -57,7 +57,7 @@ class StreamAdmin(ReadOnlyList):
     list_display = ("opened_at", "kind", "server", "user", "client", "revision", "worker")
     list_filter = ("kind", ServerFilter, "opened_at")
     list_select_related = ("user", "worker")
-    search_fields = ("client_name__startswith", "principal_key__startswith", BY_USERNAME)
+    search_fields = ("client_name", "principal_key", BY_USERNAME)
     search_help_text = FOUND_BY
     date_hierarchy = "opened_at"
     fields = (
@@ -120,7 +120,7 @@ class SubscriptionAdmin(ReadOnlyList):
     list_display = ("created_at", "shown_uri", "session")
     list_filter = ("created_at",)
     list_select_related = ("session",)
-    search_fields = ("uri__startswith",)
+    search_fields = ("uri",)
     date_hierarchy = "created_at"
     fields = ("session", "shown_uri", "created_at")
 
@@ -148,7 +148,7 @@ class SessionAdmin(ReadOnlyList):
         "created_at",
     )
     list_filter = ("last_seen_at", ServerFilter, RevisionFilter, TransportFilter)
-    search_fields = ("client_name__startswith", "principal_key__startswith", BY_USERNAME)
+    search_fields = ("client_name", "principal_key", BY_USERNAME)
     search_help_text = FOUND_BY
     date_hierarchy = "last_seen_at"
     fields = (
@@ -224,6 +224,7 @@ class SessionAdmin(ReadOnlyList):
             data_url=self.url_of("live_data"),
             feed_url=self.url_of("live_feed"),
             act_url=self.url_of("live_act"),
+            viewer=request.user.pk,
             tables=self._tables(request),
             servers=all_servers(),
             subscriptions_url=self.find_url("subscription_changelist"),

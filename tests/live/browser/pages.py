@@ -51,6 +51,10 @@ class AdminPages:
         query = {"server": "browser-site", "kind": kind, "key": name, **query}
         await self.open("disabledentry/entry/", **query)
 
+    async def confirm(self) -> None:
+        """Answer the question that comes before an act."""
+        await self.page.locator(".mcp-named:visible ~ p .mcp-danger").click()
+
     async def screenshot(self, name: str) -> None:
         """Take a picture; it becomes the one in the documentation when WRITE_SCREENSHOTS is 1."""
         # Do not publish the local path of the project.

@@ -81,7 +81,7 @@ async def test_ending_a_session_is_recorded_in_the_history(live: AdminPages):
     row = live.page.locator("#mcp-sessions tbody tr", has_text="desktop")
     await row.locator("summary").click()
     await row.get_by_role("button", name="End desktop 1.2", exact=True).click()
-    await row.get_by_role("button", name="Are you sure?").click()
+    await live.confirm()
 
     await expect(live.page.locator("#mcp-live-status")).to_have_text("The session is ended.")
     await expect(row).to_have_count(0)
@@ -97,7 +97,7 @@ async def test_a_stream_gets_a_message_and_is_closed(live: AdminPages):
     await live.page.keyboard.press("Enter")
     await expect(live.page.locator("#mcp-live-status")).to_have_text("The message is sent.")
     await row.get_by_role("button", name="Close desktop 1.2", exact=True).click()
-    await row.get_by_role("button", name="Are you sure?").click()
+    await live.confirm()
 
     await expect(live.page.locator("#mcp-live-status")).to_have_text("The stream is closed.")
     await expect(row).to_have_count(0)

@@ -45,20 +45,49 @@ async def test_the_focus_returns_to_the_message_button(live: AdminPages, ending:
     await expect(opener).to_be_focused()
 
 
-async def test_a_confirmation_is_announced_and_waits_while_focused(live: AdminPages):
+async def test_a_confirmation_names_the_client_and_begins_at_cancel(live: AdminPages):
     row = live.page.locator("#mcp-sessions tbody tr", has_text="desktop")
     await row.locator("summary").click()
-    status = live.page.locator("#mcp-live-status")
     button = row.locator("button", has_text="desktop 1.2").first
     await button.press("Enter")
-    await expect(status).to_have_text("Press once more to confirm: End desktop 1.2")
-    await live.page.clock.fast_forward(60_000)
-    await expect(button).to_have_text("Are you sure? desktop 1.2")
-    await live.page.keyboard.press("Tab")
-    await live.page.clock.fast_forward(1_000)
+    dialog = live.page.get_by_role("dialog", name="End")
+    await expect(dialog).to_contain_text("desktop 1.2")
+    cancel = dialog.get_by_role("button", name="Cancel")
+    await expect(cancel).to_be_focused()
+    await live.check("#mcp-sure")
+    await cancel.press("Enter")
 
-    await expect(button).to_have_text("End desktop 1.2")
-    await expect(status).to_have_text("")
+    await expect(button).to_be_focused()
+    await expect(row).to_have_count(1)
+
+
+async def test_a_double_click_ends_nothing(live: AdminPages):
+    row = live.page.locator("#mcp-sessions tbody tr", has_text="desktop")
+    await row.locator("summary").click()
+    await row.locator("button", has_text="End desktop 1.2").dblclick()
+    danger = live.page.locator("#mcp-sure .mcp-danger")
+    await expect(danger).to_be_visible()
+    acts: list[str] = []
+    live.page.on("request", lambda each: acts.append(each.url) if "/act/" in each.url else None)
+    await danger.evaluate("each => each.dispatchEvent(new MouseEvent('click', {detail: 2}))")
+    await expect(danger).to_be_visible()
+    await live.page.evaluate("fetch(location.href)")
+    assert acts == []
+    await live.confirm()
+
+    await expect(row).to_have_count(0)
+
+
+async def test_escape_closes_a_menu_and_returns_the_focus(live: AdminPages):
+    row = live.page.locator("#mcp-sessions tbody tr", has_text="desktop")
+    menu = row.locator("summary")
+    await menu.press("Enter")
+    button = row.locator("button", has_text="End desktop 1.2")
+    await button.focus()
+    await live.page.keyboard.press("Escape")
+
+    await expect(button).to_be_hidden()
+    await expect(menu).to_be_focused()
 
 
 async def test_a_moved_or_removed_row_does_not_lose_the_focus(

@@ -45,7 +45,7 @@ async def test_a_client_appears_and_ending_its_session_disconnects_it(admin: Adm
 
             await row.locator("summary").click()
             await row.get_by_role("button", name="End kettle 3", exact=True).click()
-            await row.get_by_role("button", name="Are you sure?").click()
+            await admin.confirm()
             await expect(row).to_have_count(0)
             async for _chunk in stream.aiter_bytes():
                 pass

@@ -1,19 +1,16 @@
-// Keeps the tables of what is connected up to date: by a feed, or by asking where there is none.
+// Shows what is connected in tables, and keeps them up to date.
 // Rows are kept by their id, so that a focused button stays where it is.
 "use strict";
 (() => {
     const {makeButtons} = window.mcpActs;
+    const {follow} = window.mcpFeed;
     const root = document.getElementById("mcp-live");
     const words = root.dataset;
     const status = document.getElementById("mcp-live-status");
     // A place of its own: what an action told stays.
     const connection = document.getElementById("mcp-live-connection");
-    const POLL_MS = 3000;
-    // It is heard of every two seconds, and ends every minute to come again.
-    const SILENT_MS = 8000;
-    // What stands in between may hold the feed back for good, and each try costs the site its looks.
-    const AGAIN_MS = 30000;
     const PER_PAGE = 25;
+    const NAMES = new Set(["client", "user", "server", "worker", "name"]);
     const TIMES = new Set(["since", "seen"]);
     const number = new Intl.NumberFormat(document.documentElement.lang || undefined);
     const look = document.getElementById("mcp-look");
@@ -21,20 +18,36 @@
     const pages = {};
     // The rows of each table, as they were last heard of.
     const rowsOf = {};
-    let polling = null;
-    let feed = null;
-    let silence = null;
-    let again = null;
     let isPaused = false;
     let isSignedOut = false;
 
-    // Without a choice there is no query.
-    function addressOf(url) {
-        const query = new URLSearchParams([
+    // What is asked for, as the query of a URL; without a choice there is none.
+    function query() {
+        const found = new URLSearchParams([
             ...[...new FormData(look)].filter(([, value]) => value),
             ...Object.entries(pages).filter(([, page]) => page > 1),
         ]).toString();
-        return query ? `${url}?${query}` : url;
+        return found && `?${found}`;
+    }
+
+    // The page's own URL has it, so that it can be reloaded, kept and sent to others.
+    function readQuery() {
+        for (const [name, value] of new URLSearchParams(location.search)) {
+            const field = look.elements[name];
+            if (field) {
+                if (name === "worker" && value) {
+                    field.append(new Option(value, value));
+                }
+                field.value = value;
+            } else if (document.getElementById(`mcp-${name}`)?.tagName === "TABLE" && /^\d{1,6}$/.test(value)) {
+                pages[name] = Math.max(1, Number(value));
+            }
+        }
+    }
+
+    function choose() {
+        history.replaceState(null, "", location.pathname + query());
+        source.restart();
     }
 
     function ago(then, now) {
@@ -65,7 +78,11 @@
     function makeRow(row, columns, acts) {
         const made = document.createElement("tr");
         made.dataset.id = row.id;
-        made.append(...columns.map(() => document.createElement("td")));
+        made.append(...columns.map((column) => {
+            const cell = document.createElement("td");
+            cell.className = NAMES.has(column) ? "mcp-name" : "";
+            return cell;
+        }));
         if (acts.length) {
             const cell = document.createElement("td");
             cell.className = "mcp-state";
@@ -125,9 +142,13 @@
         const field = look.elements.worker;
         const chosen = field.value;
         const names = new Map(workers.filter((each) => each.is_alive !== false).map((each) => [each.id, each.name]));
-        if (field.options.length !== names.size + 1 || [...field.options].slice(1).some((each) => !names.has(each.value))) {
+        if (chosen && !names.has(chosen)) {
+            // It is still what is asked for.
+            names.set(chosen, words.gone);
+        }
+        if (field.options.length !== names.size + 1 || [...field.options].slice(1).some((each) => names.get(each.value) !== each.text)) {
             field.replaceChildren(field.options[0], ...[...names].map(([id, name]) => new Option(name, id)));
-            field.value = names.has(chosen) ? chosen : "";
+            field.value = chosen;
         }
     }
 
@@ -144,16 +165,8 @@
         setLost(false);
         for (const table of root.querySelectorAll("table")) {
             const name = table.id.slice("mcp-".length);
-            const part = data[name];
-            if (Array.isArray(part)) {
-                rowsOf[name] = part;
-            } else if (part) {
-                // Only what has changed.
-                const known = new Map((rowsOf[name] ?? []).map((each) => [each.id, each]));
-                part.rows.forEach((each) => known.set(each.id, {...known.get(each.id), ...each}));
-                rowsOf[name] = part.order.map((id) => known.get(id));
-            }
-            draw(table, rowsOf[name] ?? [], data.counts[name], data.at);
+            rowsOf[name] = data[name] ?? [];
+            draw(table, rowsOf[name], data.counts[name], data.at);
         }
         drawWorkers(rowsOf.workers ?? []);
         drawSubscriptions(data);
@@ -169,112 +182,28 @@
         }
     }
 
-    async function ask() {
-        try {
-            const answer = await fetch(addressOf(words.url), {
-                headers: {Accept: "application/json"}, signal: AbortSignal.timeout(SILENT_MS),
-            });
-            if (answer.redirected || answer.status === 403) {
-                isSignedOut = true;
-                stop();
-            }
-            if (!answer.ok || isSignedOut) {
-                throw new Error(String(answer.status));
-            }
-            take(await answer.json());
-        } catch {
+    readQuery();
+    const source = follow({
+        addressOf: query,
+        take,
+        lose: () => setLost(true),
+        refuse: () => {
+            isSignedOut = true;
             setLost(true);
-        }
-    }
-
-    function poll() {
-        if (polling === null) {
-            polling = setInterval(() => document.hidden || ask(), POLL_MS);
-            ask();
-        }
-    }
-
-    function stopPolling() {
-        clearInterval(polling);
-        polling = null;
-    }
-
-    function stop() {
-        feed?.close();
-        clearTimeout(silence);
-        clearTimeout(again);
-        stopPolling();
-    }
-
-    // From the start, with another choice.
-    function restart() {
-        stop();
-        if (!isPaused && !isSignedOut) {
-            follow();
-        }
-    }
-
-    function follow() {
-        if (!window.EventSource) {
-            poll();
-            return;
-        }
-        let last = null;
-        let isHeard = false;
-        const followed = feed = new EventSource(addressOf(words.feed));
-        const wait = () => {
-            clearTimeout(silence);
-            silence = setTimeout(() => {
-                // A connection can hang without an error.
-                followed.close();
-                poll();
-                again = setTimeout(follow, AGAIN_MS);
-            }, SILENT_MS);
-        };
-        const hear = () => {
-            isHeard = true;
-            stopPolling();
-            wait();
-        };
-        followed.addEventListener("message", (event) => {
-            hear();
-            last = JSON.parse(event.data);
-            take(last);
-        });
-        followed.addEventListener("same", (event) => {
-            hear();
-            // Only the time goes on.
-            take({counts: last.counts, at: JSON.parse(event.data)});
-        });
-        followed.addEventListener("error", () => {
-            // It connects again by itself, unless it was told that there is no feed.
-            if (followed.readyState === EventSource.CLOSED) {
-                clearTimeout(silence);
-                poll();
-            } else if (!isHeard) {
-                poll();
-            }
-            // After what was heard it is but the end of a feed, as there is one every minute.
-            isHeard = false;
-        });
-        wait();
-    }
-
-    addEventListener("pagehide", () => feed?.close());
-    root.addEventListener("acted", ask);
+        },
+    });
+    root.addEventListener("acted", source.ask);
     look.addEventListener("submit", (event) => {
         event.preventDefault();
         Object.keys(pages).forEach((name) => delete pages[name]);
-        restart();
-        ask();
+        choose();
     });
     for (const place of root.querySelectorAll(".mcp-pages")) {
         place.addEventListener("click", (event) => {
             const step = Number(event.target.closest("button")?.dataset.step ?? 0);
             if (step) {
                 pages[place.dataset.pages] = Math.max(1, (pages[place.dataset.pages] ?? 1) + step);
-                restart();
-                ask();
+                choose();
             }
         });
     }
@@ -282,7 +211,6 @@
         isPaused = !isPaused;
         pause.setAttribute("aria-pressed", String(isPaused));
         setLost(false);
-        restart();
+        source.pause(isPaused);
     });
-    follow();
 })();

@@ -4,9 +4,9 @@
     const root = document.getElementById("mcp-live");
     const words = root.dataset;
     const status = document.getElementById("mcp-live-status");
-    const dialog = document.getElementById("mcp-log");
-    const logForm = dialog.querySelector("form");
-    const SURE_MS = 10000;
+    const log = document.getElementById("mcp-log");
+    const sure = document.getElementById("mcp-sure");
+    const HARMLESS = new Set(["ping", "log"]);
     let addressee = null;
 
     function tell(text, isWrong) {
@@ -39,44 +39,38 @@
     function makeButton(name, row) {
         const made = document.createElement("button");
         const hidden = document.createElement("span");
+        const isHarmless = HARMLESS.has(name);
         made.type = "button";
-        made.className = ["ping", "log"].includes(name) ? "button" : "button mcp-danger";
+        made.className = isHarmless ? "button" : "button mcp-danger";
         made.textContent = words[name];
         hidden.className = "mcp-hidden";
         hidden.textContent = ` ${row.client ?? ""}`;
         made.append(hidden);
         made.addEventListener("click", () => {
-            if (name === "log") {
-                addressee = {id: row.id, button: made};
-                dialog.showModal();
-                logForm.querySelector("input").focus();
-            } else if (name === "ping" || made.dataset.asked) {
+            if (name === "ping") {
                 act(name, row.id);
+            } else if (isHarmless) {
+                open(log, {name, id: row.id, button: made});
             } else {
-                askFirst(made, words[name], row.client ?? "");
+                askFirst({name, id: row.id, button: made}, row);
             }
         });
         return made;
     }
 
-    function askFirst(button, usual, whom) {
-        const asked = `${words.again} ${usual} ${whom}`;
-        button.dataset.asked = "1";
-        button.firstChild.textContent = words.sure;
-        tell(asked);
-        const expire = () => {
-            if (document.activeElement === button) {
-                // Whoever is there may be slow; once more, should the row merely have moved.
-                button.addEventListener("blur", () => setTimeout(expire), {once: true});
-                return;
-            }
-            delete button.dataset.asked;
-            button.firstChild.textContent = usual;
-            if (status.textContent === asked) {
-                tell("");
-            }
-        };
-        setTimeout(expire, SURE_MS);
+    function open(dialog, whom) {
+        addressee = whom;
+        dialog.showModal();
+    }
+
+    // A dialog, so that no button moves, and what a second click of the same would hit does nothing.
+    function askFirst(whom, row) {
+        const title = words[whom.name];
+        sure.querySelector("h2").textContent = title;
+        sure.querySelector(".mcp-danger").textContent = title;
+        sure.querySelector("li").textContent = ["client", "user", "server", "kind"]
+            .map((column) => row[column]).filter(Boolean).join(" · ");
+        open(sure, whom);
     }
 
     // What the site always refuses is not offered: the stream of a call ends with the call, only a
@@ -108,19 +102,43 @@
     }
 
     // The focus goes back to where it came from, or to what is told where that is gone.
-    function closeForm() {
-        dialog.close();
-        (addressee.button.isConnected ? addressee.button : status).focus();
+    for (const dialog of [log, sure]) {
+        dialog.addEventListener("close", () => (addressee.button.isConnected ? addressee.button : status).focus());
+        dialog.querySelector(".mcp-cancel").addEventListener("click", () => dialog.close());
     }
 
-    logForm.addEventListener("submit", (event) => {
+    log.querySelector("form").addEventListener("submit", (event) => {
         event.preventDefault();
-        const field = logForm.querySelector("input");
+        const field = log.querySelector("input");
         act("log", addressee.id, field.value);
         field.value = "";
-        closeForm();
+        log.close();
     });
-    document.getElementById("mcp-log-cancel").addEventListener("click", closeForm);
+    sure.querySelector(".mcp-danger").addEventListener("click", (event) => {
+        if (event.detail < 2) {
+            act(addressee.name, addressee.id);
+            sure.close();
+        }
+    });
+
+    // Menus close as others do: by Escape, and when something else is clicked.
+    const menus = () => root.querySelectorAll(".mcp-menu[open]");
+    root.addEventListener("keydown", (event) => {
+        if (event.key === "Escape") {
+            for (const menu of menus()) {
+                menu.open = false;
+                menu.querySelector("summary").focus();
+            }
+        }
+    });
+    document.addEventListener("click", (event) => {
+        // A dialog belongs to the menu that it was opened from.
+        if (!event.target.closest("dialog")) {
+            menus().forEach((menu) => {
+                menu.open = menu.contains(event.target);
+            });
+        }
+    });
 
     window.mcpActs = {makeButtons, tell};
 })();
