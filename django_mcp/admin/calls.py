@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
@@ -73,13 +72,13 @@ class CallRecordAdmin(ReadOnlyList):
         UserFilter,
     )
     search_fields = (
-        "name__startswith",
-        "client_name__startswith",
-        "principal__startswith",
+        "name",
+        "client_name",
+        "principal",
         BY_USERNAME,
     )
     search_help_text = _(
-        "The start of a name, a client, a user or a principal, an error reference or a session."
+        "A part of a name, a client, a user or a principal, or an error reference or a session."
     )
     date_hierarchy = "started_at"
     ordering = ("-started_at", "-id")
@@ -193,12 +192,13 @@ class CallRecordAdmin(ReadOnlyList):
         from django_mcp.admin.reports import SPANS, find_errors
 
         require_permissions(request, "view_callrecord")
-        key = request.GET.get("span", "day")
-        since = timezone.now() - timedelta(minutes=SPANS[key if key in SPANS else "day"].length)
-        groups, is_cut = find_errors(since)
-        for group in groups:
+        key = request.GET.get("span", "")
+        key = key if key in SPANS else "day"
+        found = find_errors(key)
+        for group in found["groups"]:
             query = {name: group[name] for name in ("server", "name", "outcome", "error")}
-            query["started_at__gte"] = since.isoformat()
+            query = {name: value for name, value in query.items() if value}
+            query["started_at__gte"] = found["since"].isoformat()
             entry = self.link_entry(request, group["server"], group["method"], group["name"])
             group["entry"] = entry[0][1] if entry else ""
             group["calls"] = self.link(request, "", "callrecord", **query)[0][1]
@@ -208,8 +208,8 @@ class CallRecordAdmin(ReadOnlyList):
             request,
             "errors.html",
             _("Errors"),
-            groups=groups,
-            is_cut=is_cut,
+            **found,
+            errors=_name_errors(),
             span=key,
             spans=[("hour", _("hour")), ("day", _("day")), ("week", _("week"))],
             is_recording=bool(settings.RECORD_CALLS),
@@ -239,7 +239,8 @@ class CallRecordAdmin(ReadOnlyList):
             _("Charts"),
             data_url=self.url_of("charts_data"),
             calls_url=self.url_of("callrecord_changelist"),
-            errors=",".join(sorted(ERRORS)),
+            failures=",".join(sorted(ERRORS)),
+            errors=_name_errors(),
             # That of the lists.
             zone=timezone.get_current_timezone_name(),
             rate=settings.RECORD_CALLS,
@@ -256,3 +257,10 @@ class CallRecordAdmin(ReadOnlyList):
         return JsonResponse(
             label_methods(find_summary(key, name)), headers={"Cache-Control": "no-store"}
         )
+
+
+def _name_errors() -> str:
+    """Return the outcomes that are errors, as the list of calls has them."""
+    from django_mcp.admin.reports import ERRORS
+
+    return ", ".join(str(outcome.label) for outcome in ERRORS)

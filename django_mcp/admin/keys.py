@@ -11,14 +11,18 @@ from django.contrib import admin, messages
 from django.contrib.admin.widgets import AdminTextInputWidget, FilteredSelectMultiple
 from django.contrib.auth import get_user_model
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import path, reverse
 from django.utils import timezone
+from django.utils.decorators import method_decorator
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 from django.views.decorators.debug import sensitive_variables
+from django.views.decorators.http import require_GET
 
+from django_mcp.admin import shown_once
 from django_mcp.admin.lists import VisibleList
 from django_mcp.admin.permissions import find_granted, may_any
 from django_mcp.admin.revoke import may_act_on_key, revoke_key
@@ -284,7 +288,7 @@ class APIKeyAdmin(VisibleList):
 
     @sensitive_variables("text")
     def save_model(self, request: HttpRequest, obj: APIKey, form: Any, change: bool) -> None:  # noqa: FBT001  (Django's signature)
-        """Give a new key its secret, which only the response to this request shows."""
+        """Give a new key its secret, which one page shows after this request."""
         if not change:
             if not is_superuser(request.user):
                 obj.user = request.user  # type: ignore[assignment]
@@ -309,20 +313,45 @@ class APIKeyAdmin(VisibleList):
     def response_add(
         self, request: HttpRequest, obj: APIKey, post_url_continue: str | None = None
     ) -> HttpResponse:
-        """Show the key on a page that is not cached: the admin forbids it for all of its pages."""
+        """Redirect to the page that shows the key: reloading that makes no second one."""
+        response = HttpResponseRedirect(
+            reverse(f"{self.admin_site.name}:django_mcp_apikey_issued", args=[obj.pk])
+        )
+        text = request._django_mcp_key  # type: ignore[attr-defined]
+        shown_once.keep(request, response, text, response.url)
+        return response
+
+    def get_urls(self) -> list[Any]:
+        view = self.admin_site.admin_view
+        return [
+            path("<int:pk>/issued/", view(self.issued_view), name="django_mcp_apikey_issued"),
+            *super().get_urls(),
+        ]
+
+    @method_decorator(require_GET)
+    @sensitive_variables("text")
+    def issued_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Show a new key, once, on a page that is not cached: the admin forbids it for all of its pages."""
         # Django loads this module when it starts, and this loads the machinery of HTTP.
         from django_mcp.admin.connect import find_endpoints
 
-        text = request._django_mcp_key  # type: ignore[attr-defined]
-        return self.show(
+        text = shown_once.take(request)
+        key = APIKey.objects.filter(pk=pk).select_related("user").first() if text else None
+        if text is None or key is None:
+            told = _t("A key is shown only once. If you have not copied it, make another one.")
+            messages.warning(request, told)
+            return HttpResponseRedirect(self.url_of("apikey_changelist"))
+        response = self.show(
             request,
             "apikey/issued.html",
             _("Copy the key now"),
-            key={"name": escape_invisible(obj.name, 100), "user": obj.user},
+            key={"name": escape_invisible(key.name, 100), "user": key.user},
             text=text,
             endpoints=find_endpoints(request, text),
             list_url=self.url_of("apikey_changelist"),
         )
+        response.delete_cookie(shown_once.NAME, path=request.path, samesite="Strict")
+        return response
 
 
 def _revoke(request: HttpRequest, keys: list[APIKey]) -> int:

@@ -10,9 +10,10 @@ from django.contrib import admin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest
-from django.template.response import TemplateResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import path
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -23,8 +24,16 @@ from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.registry.entries import KINDS
 from django_mcp.servers import all_servers
 
-BY_USERNAME = f"user__{get_user_model().USERNAME_FIELD}__startswith"
-"""Finds rows by the start of their user's name."""
+BY_USERNAME = f"user__{get_user_model().USERNAME_FIELD}__icontains"
+"""Finds rows by a part of their user's name."""
+
+STEPS = "django_mcp_steps"
+"""The action that a user has begun, in the session."""
+
+NAMED = 20
+"""Rows that a page names before it acts on them."""
+
+MAX_NAME = 200
 
 AT_ONCE = 1000
 """Rows that an action takes with each request."""
@@ -51,6 +60,13 @@ class VisibleList(Page):
     def has_module_permission(self, request: HttpRequest) -> bool:
         return super().has_module_permission(request) or self.has_view_permission(request)
 
+    def get_urls(self) -> list[Any]:
+        name = f"django_mcp_{self.model._meta.model_name}_progress"
+        return [
+            path("progress/", self.admin_site.admin_view(self.progress_view), name=name),
+            *super().get_urls(),
+        ]
+
     def act_in_steps(
         self,
         request: HttpRequest,
@@ -59,7 +75,7 @@ class VisibleList(Page):
         done_text: Any,
         *,
         at_once: int = AT_ONCE,
-    ) -> TemplateResponse | None:
+    ) -> HttpResponse | None:
         """Ask before an action, then act on some rows with each request, so that none takes long.
 
         Args:
@@ -70,34 +86,47 @@ class VisibleList(Page):
             at_once: rows of one request.
 
         Returns:
-            The page that asks, or says how far it is and sends the next request; None when no more
-            rows are left, which the user is told.
+            The page that asks, or a redirect to the one that says how far it is and sends the next
+            request; None when no more rows are left, which the user is told.
         """
         action = request.POST["action"]
-        total, done = (to_number(request.POST.get(name), 9) for name in ("total", "done"))
-        if "confirmed" in request.POST:
-            batch = list(rows[:at_once])
-            done += act(request, batch) if batch else 0
-            if len(batch) < at_once or done >= total:
-                self.message_user(request, done_text % done)
-                return None
-        else:
-            total = rows.count()
         is_across = request.POST.get("select_across") == "1"
         selected = request.POST.getlist(ACTION_CHECKBOX_NAME)
-        return self.show(
-            request,
-            "steps.html",
-            dict(self.get_action_choices(request))[action],
-            action=action,
-            select_across=int(is_across),
+        total, done = (to_number(request.POST.get(name), 9) for name in ("total", "done"))
+        shown: dict[str, Any] = {
+            "action": action,
+            "select_across": int(is_across),
             # Django asks for one at least.
-            selected=selected[:1] if is_across else selected,
-            done=done,
-            total=total,
-            is_confirmed="confirmed" in request.POST,
-            list_url=request.get_full_path(),
-        )
+            "selected": selected[:1] if is_across else selected,
+            "list_url": request.get_full_path(),
+        }
+        if "confirmed" not in request.POST:
+            names = [escape_invisible(str(row), MAX_NAME) for row in rows[:NAMED]]
+            total = rows.count()
+            shown |= {"total": total, "done": 0, "names": names, "unnamed": total - len(names)}
+            return self._show_steps(request, shown)
+        batch = list(rows[:at_once])
+        done += act(request, batch) if batch else 0
+        if len(batch) < at_once or done >= total:
+            self.message_user(request, done_text % done)
+            return None
+        # In the session, since it may be too long for a URL.
+        request.session[STEPS] = {**shown, "total": total, "done": done, "is_confirmed": True}
+        return HttpResponseRedirect(self.url_of(f"{self.model._meta.model_name}_progress"))
+
+    def progress_view(self, request: HttpRequest) -> HttpResponse:
+        """Show how far the action is that the user has begun, and go on with it."""
+        steps = request.session.get(STEPS)
+        list_url = self.url_of(f"{self.model._meta.model_name}_changelist")
+        if steps is None or not steps["list_url"].startswith(list_url):
+            return HttpResponseRedirect(list_url)
+        return self._show_steps(request, steps)
+
+    def _show_steps(self, request: HttpRequest, steps: dict[str, Any]) -> HttpResponse:
+        known = dict(self.get_action_choices(request))
+        if steps["action"] not in known:
+            raise PermissionDenied
+        return self.show(request, "steps.html", known[steps["action"]], **steps)
 
 
 class ReadOnlyList(VisibleList):
@@ -208,8 +237,8 @@ def _entry_names() -> list[str]:
     return sorted({entry.name for kind in kinds for entry in kind.values()})
 
 
-ClientFilter = _by(_TextFilter, "client", _("client"), "client_name__startswith")
-UserFilter = _by(_TextFilter, "username", _("user"), f"user__{get_user_model().USERNAME_FIELD}")
+ClientFilter = _by(_TextFilter, "client", _("client"), "client_name__icontains")
+UserFilter = _by(_TextFilter, "username", _("user"), BY_USERNAME)
 NameFilter = _by_choice("name", _("name"), _entry_names)
 ServerFilter = _by_choice("server", _("server"), lambda: [server.name for server in all_servers()])
 RevisionFilter = _by_choice(

@@ -41,8 +41,8 @@ class LiveFilter:
     """What a user wants to see of the tables.
 
     Attributes:
-        client, user, server: the start of the client's name and of the user's or principal's, and
-            the name of the server; empty: all.
+        client, user, server: a part of the client's name and of the user's or principal's, in
+            any case, and the name of the server; empty: all.
         worker: key of the worker that has a stream open; None: any.
         pages: numbers of the pages, from 1, by table.
     """
@@ -62,11 +62,11 @@ class LiveFilter:
 
     def narrow(self, rows: QuerySet[Any], principal: str = "principal_key") -> QuerySet[Any]:
         if self.client:
-            rows = rows.filter(client_name__startswith=self.client)
+            rows = rows.filter(client_name__icontains=self.client)
         if self.server:
             rows = rows.filter(server=self.server)
         if self.user:
-            of_principal = Q(**{f"{principal}__startswith": self.user})
+            of_principal = Q(**{f"{principal}__icontains": self.user})
             rows = rows.filter(Q(**{BY_USERNAME: self.user}) | of_principal)
         if self.worker is not None and rows.model is Stream:
             rows = rows.filter(worker_id=self.worker)
@@ -196,12 +196,13 @@ def _callers(
     now: datetime, in_flight: Counter[tuple[str, ...]], live_filter: LiveFilter
 ) -> list[JSONObject]:
     rows = CallRecord.objects.filter(started_at__gt=now - RECENT).order_by()
-    rows = live_filter.narrow(rows, "principal")
     # Read from the index alone; with a limit, each row would be sorted.
     oldest = rows.order_by("-started_at", "-id").values_list("started_at", flat=True)
     cut = oldest[NEWEST_CALLS : NEWEST_CALLS + 1].first()
     if cut is not None:
         rows = rows.filter(started_at__gte=cut)
+    # Only within these: no index finds the parts of names.
+    rows = live_filter.narrow(rows, "principal")
     grouped = rows.values(*_CALLER).annotate(calls=Count("pk"), seen=Max("started_at"))
     callers = {
         tuple("" if row[name] is None else str(row[name]) for name in _CALLER): (
@@ -213,8 +214,9 @@ def _callers(
     # Their first call is not over yet, or calls are not recorded.
     for key in in_flight:
         # Whose user it is would be a query for each.
-        is_wanted = key[0] == (live_filter.server or key[0]) and key[4].startswith(
-            live_filter.client
+        is_wanted = (
+            key[0] == (live_filter.server or key[0])
+            and live_filter.client.casefold() in key[4].casefold()
         )
         if key not in callers and is_wanted and not live_filter.user:
             callers[key] = (now, 0)

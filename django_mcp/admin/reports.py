@@ -18,7 +18,7 @@ from typing import Any
 from django.conf import settings as django_settings
 from django.core.cache import cache
 from django.core.handlers.asgi import ASGIRequest
-from django.db.models import Count, Max, Min, QuerySet
+from django.db.models import Case, Count, F, Max, Min, Q, QuerySet, Value, When
 from django.http import HttpRequest, StreamingHttpResponse
 from django.utils import timezone
 from django.utils.translation import gettext as _t
@@ -39,7 +39,8 @@ HEIGHT = 20
 """Height of the sparkline of an entry's calls; neighbouring points are 1 apart."""
 
 _Outcome = CallRecord.Outcome
-ERRORS = frozenset({_Outcome.FAILED, _Outcome.REFUSED, _Outcome.TIMEOUT, _Outcome.FAULT})
+ERRORS = (_Outcome.FAILED, _Outcome.REFUSED, _Outcome.TIMEOUT, _Outcome.FAULT)
+"""The outcomes that the charts, the catalogue and the list of errors count as errors."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,6 +53,10 @@ class Span:
     length: int
     width: int
     fresh_s: int
+
+    def first_minute(self, last: int) -> int:
+        """Return the minute at which the first point begins, for the minute of the last."""
+        return (last - self.length) // self.width * self.width + self.width
 
 
 SPANS = {
@@ -111,20 +116,11 @@ def find_summary(key: str, name: str = "") -> dict[str, Any]:
 def summarise(span: Span, name: str = "") -> dict[str, Any]:
     """Return the points of the charts for calls of a name, or all, and a row for each name."""
     last = int(time.time() // 60)
-    first = (last - span.length) // span.width * span.width + span.width
+    first = span.first_minute(last)
     slots = range(first, last + 1, span.width)
     points: defaultdict[int, _Tally] = defaultdict(_Tally)
     names: defaultdict[tuple[str, str, str], _Tally] = defaultdict(_Tally)
-    # Clients invent others.
-    known = {
-        (server.name, method): {
-            clean(entry.name, 200)
-            for kind in kinds
-            for entry in server.registry.registered[kind].values()
-        }
-        for server in all_servers()
-        for method, kinds in KINDS.items()
-    }
+    known = _known_names()
     for slot, server, method, called, outcome, step, count in _counts(span.width, first, last):
         called_name = called if called in known.get((server, method), ()) else ""
         names[server, method, called_name].add(slot, outcome, step, count)
@@ -149,6 +145,19 @@ def summarise(span: Span, name: str = "") -> dict[str, Any]:
         "minutes": span.width,
         **{key: [point[key] for point in values] for key in ("calls", "errors", "p50", "p95")},
         "names": rows,
+    }
+
+
+def _known_names() -> dict[tuple[str, str], set[str]]:
+    """Return the names of entries by server and method: clients invent others."""
+    return {
+        (server.name, method): {
+            clean(entry.name, 200)
+            for kind in kinds
+            for entry in server.registry.registered[kind].values()
+        }
+        for server in all_servers()
+        for method, kinds in KINDS.items()
     }
 
 
@@ -203,36 +212,42 @@ MAX_GROUPS = 200
 NEWEST = 5000
 """Calls of each outcome that are grouped: all failed calls of a month may be millions."""
 
-FAILURES = (_Outcome.FAILED, _Outcome.TIMEOUT, _Outcome.FAULT)
-"""Outcomes of entries that failed; what was refused never reached one."""
-
-_SAME = ("server", "method", "name", "outcome", "error")
+_SAME = ("server", "method", "shown_name", "outcome", "error")
 
 
-def find_errors(since: datetime) -> tuple[list[dict[str, Any]], bool]:
-    """Return the groups of the calls that failed, and whether older calls were not grouped.
+def find_errors(key: str) -> dict[str, Any]:
+    """Return the `groups` of the calls of one of `SPANS` that failed, and how many there are in `count`.
 
-    Each has the number of its calls, when the first and the last began, and the last as an example.
+    Each group has the number of its calls, when the first and the last began, and the last as an
+    example. Its name is empty if a client invented it. `is_cut` says whether older calls were not
+    counted, and `since` when the span begins.
     """
-    failed = CallRecord.objects.filter(outcome__in=FAILURES, started_at__gt=since).order_by()
-    # Each is read from an index alone, which no order of all three is in.
-    newest = CallRecord.objects.filter(started_at__gt=since).order_by("-started_at", "-id")
+    since = _moment(SPANS[key].first_minute(int(time.time() // 60)))
+    newest = CallRecord.objects.filter(started_at__gte=since).order_by("-started_at", "-id")
     times = newest.values_list("started_at", flat=True)
-    ends = [times.filter(outcome=failure)[NEWEST : NEWEST + 1].first() for failure in FAILURES]
+    # Each is read from an index alone, which no order of all of them is in.
+    ends = [times.filter(outcome=outcome)[NEWEST : NEWEST + 1].first() for outcome in ERRORS]
     cut = max((end for end in ends if end is not None), default=None)
-    if cut is not None:
-        failed = failed.filter(started_at__gte=cut)
+    begin = since if cut is None else cut
+    failed = CallRecord.objects.filter(outcome__in=ERRORS, started_at__gte=begin).order_by()
+    is_known = ~Q(outcome=_Outcome.REFUSED)
+    for (server, method), names in _known_names().items():
+        is_known |= Q(server=server, method=method, name__in=names)
+    shown_name = Case(When(is_known, then=F("name")), default=Value(""))
     numbers: dict[str, Any] = {
         "count": Count("pk"),
         "first": Min("started_at"),
         "last": Max("started_at"),
         "example": Max("pk"),
     }
-    groups = list(failed.values(*_SAME).annotate(**numbers).order_by("-last")[:MAX_GROUPS])
+    grouped = failed.annotate(shown_name=shown_name).values(*_SAME).annotate(**numbers)
+    groups = [
+        {**group, "name": group["shown_name"]} for group in grouped.order_by("-last")[:MAX_GROUPS]
+    ]
     examples = CallRecord.objects.in_bulk([group["example"] for group in groups])
     for group in groups:
         group["example"] = examples.get(group["example"])
-    return groups, cut is not None
+    return {"groups": groups, "count": failed.count(), "is_cut": cut is not None, "since": since}
 
 
 MAX_ROWS = 100_000

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote
 
 import pytest
+from django.conf import settings
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
@@ -18,6 +19,7 @@ from django.utils import timezone, translation
 from django.utils.html import escape
 
 from django_mcp import MCPServer
+from django_mcp.admin.shown_once import NAME
 from django_mcp.auth.authenticators import APIKeyAuthenticator
 from django_mcp.models.keys import APIKey
 from django_mcp.protocol.json import decode
@@ -69,7 +71,7 @@ def signed_in(user: Any) -> Client:
 
 
 def add(client: Client, **fields: Any) -> Any:
-    return client.post(reverse(ADD), {"name": "a laptop", **fields})
+    return client.post(reverse(ADD), {"name": "a laptop", **fields}, follow=True)
 
 
 def key_on(page: Any) -> str:
@@ -208,6 +210,33 @@ def key_on_or_none(page: Any) -> str | None:
     return found and found[0]
 
 
+def test_reloading_the_page_of_a_new_key_makes_no_second_one(root: Any):
+    client = signed_in(root)
+    page = add(client, user="root")
+    [(shown, status)] = page.redirect_chain
+
+    assert status == 302
+    assert key_on(page) not in shown
+    again = client.get(shown, follow=True)
+    assert [url for url, _status in again.redirect_chain] == [reverse(LIST)]
+    assert key_on_or_none(again) is None
+    assert "A key is shown only once." in again.content.decode()
+    assert APIKey.objects.count() == 1
+
+
+def test_a_new_key_waits_masked_and_is_shown_to_its_browser_alone(root: Any):
+    client = signed_in(root)
+    shown = client.post(reverse(ADD), {"name": "x", "user": "root"}).headers["Location"]
+    prefix = APIKey.objects.get().prefix
+    waiting, cookie = dict(client.session), client.cookies[NAME]
+    assert f"mcp_{prefix}_".encode().hex() not in f"{waiting}{cookie.value}"
+    assert (cookie["httponly"], cookie["samesite"], cookie["path"]) == (True, "Strict", shown)
+    thief = Client()
+    thief.cookies[settings.SESSION_COOKIE_NAME] = client.cookies[settings.SESSION_COOKIE_NAME].value
+
+    assert key_on_or_none(thief.get(shown, follow=True)) is None
+
+
 def test_the_secret_is_in_no_message_cookie_or_log_entry(root: Any):
     client = signed_in(root)
     secret = key_on(add(client, user="root")).split("_", 2)[2]
@@ -338,6 +367,7 @@ def test_the_page_is_translated_into_german(root: Any):
             reverse(ADD),
             {"name": "x", "user": "root"},
             headers={"accept-language": "de"},
+            follow=True,
         )
 
     assert "Kopieren Sie den Schlüssel jetzt" in page.content.decode()

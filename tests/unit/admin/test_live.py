@@ -427,10 +427,13 @@ def test_sessions_and_streams_are_found_by_client_user_server_and_worker(admin: 
     other = make_session()
     Session.objects.filter(pk=other.pk).update(server="other")
     make_stream(second, session=other, server="other")
-    for query in ({"client": "edi"}, {"user": "ad"}, {"worker": str(first.pk)}):
+    for query in ({"client": "DIT"}, {"user": "DA"}, {"worker": str(first.pk)}):
         found = looked(admin, **query)
         assert [row["id"] for row in found["sessions"]] == [wanted.pk.hex], query
         assert found["counts"]["streams"] == 1
+    make_calls("Someone", 2)
+    assert [row["calls"] for row in looked(admin, user="MEO")["callers"]] == [2]
+    assert looked(admin, client="nobody")["callers"] == []
     assert [row["server"] for row in looked(admin, server="other")["sessions"]] == ["other"]
     assert looked(admin, client="\0x", worker="?", sessions="-")["sessions"] == []
 

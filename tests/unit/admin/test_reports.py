@@ -134,12 +134,31 @@ def test_errors_are_grouped_by_entry_and_exception(admin: Client):
         ("greet", "KeyError"): 3,
         ("greet", "OSError"): 2,
         ("buy", ""): 1,
+        # Names of clients' own are not repeated.
+        ("", ""): 2,
     }
     group = groups["greet", "KeyError"]
     assert group["first"] < group["last"]
     assert "ref-greet" in page.content.decode()
     assert admin.get(group["calls"]).context["cl"].result_count == 3
     assert admin.get(group["url"]).context["original"].error == "KeyError"
+
+
+@pytest.mark.parametrize("span", ["hour", "day", "week"])
+def test_the_charts_and_the_list_of_errors_count_the_same(
+    admin: Client, server: MCPServer, span: str
+):
+    for count, outcome in enumerate(CallRecord.Outcome.values, start=1):
+        record_calls(server, count, outcome=outcome)
+    cache.clear()
+    counted = admin.get(url("charts_data"), {"span": span}).json()
+    listed = admin.get(url("errors"), {"span": span})
+
+    assert sum(counted["errors"]) == listed.context["count"] > 0
+    assert sum(group["count"] for group in listed.context["groups"]) == listed.context["count"]
+    told = "Calls with these outcomes are errors: tool error, refused, timed out, internal error."
+    assert told in listed.content.decode()
+    assert told in admin.get(url("charts")).content.decode()
 
 
 def test_many_error_groups_need_few_queries(admin: Client):

@@ -101,6 +101,7 @@ def test_the_new_key_and_connect_pages_escape_a_key_name(admin: Client):
     made = admin.post(
         reverse("admin:django_mcp_apikey_add"),
         {"name": "a\u202eEVIL\u2066", "user": get_user_model().objects.get().get_username()},
+        follow=True,
     )
 
     assert_harmless(made.content.decode())
