@@ -42,7 +42,8 @@ def load_parts(part: str) -> tuple[ModuleType, ...]:
       the lines that it prints about other work.
     - `admin`: `TABS` and `OF_SESSION`, tabs of the admin and links of the page of a session, and
       `find_badges(entry)`, which returns the badges of an entry in the catalogue. `CLIENT_EXTENSIONS`, which it may
-      lack, is what the client declares with which entries are tried.
+      lack, is what the client declares with which entries are tried, and `FOLLOWING`, which it may lack, the
+      methods with which that goes on with a call.
     - `admin.sections`: `find_section(page, request, server, entry)` returns a section of the page of an entry, or
       None, and `VIEWS` the views that it needs, by name. With a `caller`, the entry is tried as that user.
     - `admin.pages`: `PAGES`, the models with their pages.

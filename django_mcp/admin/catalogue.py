@@ -11,6 +11,7 @@ from django.db import router, transaction
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import path
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST
@@ -23,7 +24,7 @@ from django_mcp.admin.base import (
     require_permissions,
     without_transaction,
 )
-from django_mcp.admin.permissions import may
+from django_mcp.admin.permissions import may, only_visible
 from django_mcp.admin.texts import escape_invisible, pretty, to_number
 from django_mcp.auth.principal import KEY_START
 from django_mcp.calls.sizes import MAX_RESULT_TOKENS, find_largest
@@ -38,6 +39,9 @@ from django_mcp.server.extension import ask
 from django_mcp.servers import MCPServer, all_servers
 
 Kind = DisabledEntry.Kind
+
+PREVIOUS_CALLS = 10
+"""Recorded calls of a tool whose arguments can be loaded into its form."""
 
 
 class Viewer(Struct, frozen=True, kw_only=True):
@@ -277,15 +281,18 @@ class CatalogueAdmin(Page):
             find = server.registry.completer
             completers = [name for name in entry.argument_names if find(entry, name)]
         may_try = request.user.has_perm("django_mcp.try_entry")
-        needs_extension = (
+        revision = revision_tried(server, viewer.revision)
+        # Older clients ask for such a call themselves, and wait for its result in other ways.
+        needs_newer = (
             may_try
+            and not revision.is_stateless
             and isinstance(entry, ToolEntry)
             and any(
                 ask(extension, "is_required_by", False, entry)
                 for extension in server.engine.extensions.values()
             )
         )
-        may_try = may_try and not needs_extension
+        may_try = may_try and not needs_newer
         disabled = _find_disabled(server, kind).get(key)
         sections: list[dict[str, Any]] = []
         if may_try and disabled is None:
@@ -319,10 +326,13 @@ class CatalogueAdmin(Page):
             calls_url=self.find_url("callrecord_changelist"),
             may_switch=request.user.has_perm("django_mcp.change_disabledentry"),
             may_try=may_try,
-            needs_extension=needs_extension,
-            may_ask=can_answer(server, revision_tried(server, viewer.revision), request),
+            needs_newer=needs_newer,
+            may_ask=can_answer(server, revision, request),
             form={
                 "values": self._values(request),
+                "previous": self._find_previous(request, server, entry) if may_try else [],
+                "viewer": str(request.user.pk),
+                "is_destructive": is_destructive(entry),
                 "server": server.name,
                 "kind": kind,
                 "key": key,
@@ -346,31 +356,62 @@ class CatalogueAdmin(Page):
             return {}
         return kept_arguments(call) or {}
 
+    def _find_previous(
+        self, request: HttpRequest, server: MCPServer, entry: Entry
+    ) -> list[JSONObject]:
+        """Return the time and the arguments of the last recorded calls of a tool that keeps those."""
+        from django_mcp.admin.connect import kept_arguments
+
+        if not getattr(entry, "record_arguments", False):
+            return []
+        same = {"server": server.name, "method": CallRecord.Method.TOOL, "name": entry.name}
+        rows = CallRecord.objects.filter(**same).order_by("-started_at", "-id")
+        rows = only_visible(request.user, rows)[:PREVIOUS_CALLS]
+        kept = [(row.started_at.timestamp(), kept_arguments(row)) for row in rows]
+        return [{"at": at, "arguments": found} for at, found in kept if found is not None]
+
     def switch_view(self, request: HttpRequest) -> HttpResponse:
-        """Disable or enable an entry, and return to the same view."""
+        """Disable an entry, once that is confirmed, or enable it, and return to the same view."""
         require_permissions(request, "change_disabledentry")
         server = get_server_or_404(request.POST.get("server"))
         kind, key = request.POST.get("kind", ""), request.POST.get("key", "")
         if kind not in Kind.values or "\0" in key:
             raise Http404
-        wanted = {"server": server.name, "kind": kind, "key": key}
+        viewer = self._viewer(request)
+        query = urlencode({"server": server.name, **viewer.query})
+        list_url = f"{self.url_of('disabledentry_changelist')}?{query}"
         name = escape_invisible(key, 200)
+        is_on = request.POST.get("to") == "on"
+        if not is_on:
+            find_entry(server, kind, key)
+        if not is_on and "confirmed" not in request.POST:
+            return self.show(
+                request,
+                "disable.html",
+                _("Disable"),
+                parents=[(_("Catalogue"), list_url)],
+                server=server,
+                kind=Kind(kind),
+                key=key,
+                names=[f"{capfirst(Kind(kind).label)}: {name}"],
+                list_url=list_url,
+                switch_url=f"{self.url_of('switch')}?{urlencode(viewer.query)}",
+            )
+        wanted = {"server": server.name, "kind": kind, "key": key}
         with transaction.atomic():
-            if request.POST.get("to") == "on":
+            if is_on:
                 count, _by_model = DisabledEntry.objects.filter(**wanted).delete()
                 if count:
                     note_actions(request, DisabledEntry, (name, _t("Enabled."), None))
                 messages.success(request, _t("%(name)s is enabled.") % {"name": name})
             else:
-                find_entry(server, kind, key)
                 _row, is_new = DisabledEntry.objects.get_or_create(
                     **wanted, defaults={"disabled_by_id": request.user.pk}
                 )
                 if is_new:
                     note_actions(request, DisabledEntry, (name, _t("Disabled."), None))
                 messages.success(request, _t("%(name)s is disabled.") % {"name": name})
-        query = urlencode({"server": server.name, **self._viewer(request).query})
-        return HttpResponseRedirect(f"{self.url_of('disabledentry_changelist')}?{query}")
+        return HttpResponseRedirect(list_url)
 
     def connect_view(self, request: HttpRequest) -> HttpResponse:
         """Show the configuration for clients; any of the staff may see it."""
@@ -443,13 +484,18 @@ def _is_found(term: str, *texts: Any) -> bool:
     return not term or any(term.casefold() in str(text or "").casefold() for text in texts)
 
 
+def is_destructive(entry: Entry) -> bool:
+    """Return whether an entry says that it destroys something."""
+    hints = entry.annotations if isinstance(entry, ToolEntry) else {}
+    return bool(hints.get("destructiveHint", False)) and not hints.get("readOnlyHint", False)
+
+
 def _find_badges(entry: Entry) -> list[Any]:
     """Return what an entry says of itself: what it does to data, and how it runs and is shown."""
     hints = entry.annotations if isinstance(entry, ToolEntry) else {}
-    is_read_only = hints.get("readOnlyHint", False)
     badges = {
-        _("read-only"): is_read_only,
-        _("destructive"): not is_read_only and hints.get("destructiveHint", False),
+        _("read-only"): hints.get("readOnlyHint", False),
+        _("destructive"): is_destructive(entry),
     }
     added = [badge for part in load_parts("admin") for badge in part.find_badges(entry)]
     return [*(badge for badge, is_so in badges.items() if is_so), *added]

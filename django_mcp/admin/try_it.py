@@ -40,6 +40,7 @@ from django_mcp.server.exchange.caller import Caller
 from django_mcp.server.exchange.channel import Channel
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.extension import ask
 from django_mcp.servers import MCPServer
 
 CLIENT_INFO = {"name": "django-admin", "version": "1"}
@@ -52,6 +53,13 @@ EXTENSIONS: JSONObject = {
 """What the client declares of extensions, also where no question can be answered."""
 
 CAPABILITIES: JSONObject = {**ALL_CAPABILITIES, "extensions": EXTENSIONS}
+
+FOLLOWING: dict[str, Collection[str]] = {
+    method: params
+    for part in load_parts("admin")
+    for method, params in getattr(part, "FOLLOWING", {}).items()
+}
+"""The methods that go on with a call, and the params of theirs that the page may set."""
 
 next_id = itertools.count(1).__next__
 
@@ -146,7 +154,20 @@ TARGETS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 PASSED_ON = frozenset(
     {"name", "uri", "arguments", "inputResponses", "requestState", "ref", "argument", "context"}
 )
-"""The params that the page may set."""
+"""The params that the page may set of calls."""
+
+
+def declare(server: MCPServer, method: str, params: JSONObject) -> JSONObject:
+    """Return the capabilities of a client that can send this, also of extensions that it needs."""
+    tools = server.registry.registered["tools"]
+    tool = tools.get(str(params.get("name"))) if method == "tools/call" else None
+    needed: JSONObject = {
+        identifier: {}
+        for identifier, extension in server.engine.extensions.items()
+        if (tool is not None and ask(extension, "is_required_by", False, tool))
+        or (method in FOLLOWING and method in extension.methods())
+    }
+    return {**CAPABILITIES, "extensions": {**EXTENSIONS, **needed}}
 
 
 def try_view(request: HttpRequest) -> HttpResponseBase:
@@ -161,17 +182,18 @@ def try_view(request: HttpRequest) -> HttpResponseBase:
     if "response" in given:
         return _respond(server, revision, given, request)
     method, params = str(given.get("method")), given.get("params")
-    if not isinstance(params, dict) or method not in (*TARGETS, COMPLETE):
+    if not isinstance(params, dict) or method not in (*TARGETS, *FOLLOWING, COMPLETE):
         return JsonResponse({"error": "not a call"}, status=400)
     target = params.get(TARGETS.get(method))
     if isinstance(target, str):
         note = escape_invisible(target, 200), _t("Called from the catalogue."), None
         note_actions(request, DisabledEntry, note)
-    elif method != COMPLETE:
+    elif method in TARGETS:
         return JsonResponse({"error": "not a call"}, status=400)
-    params = {key: value for key, value in params.items() if key in PASSED_ON}
+    passed_on = FOLLOWING.get(method, PASSED_ON)
+    params = {key: value for key, value in params.items() if key in passed_on}
     caller = Caller(principal=principal_of(request.user), build_request=lambda: request)
-    may_ask = method != COMPLETE and can_answer(server, revision, request)
+    may_ask = method in TARGETS and can_answer(server, revision, request)
     return stream_call(request, server, method, params, revision, caller=caller, may_ask=may_ask)
 
 
@@ -281,7 +303,8 @@ async def _exchange(
             exchange.connection = ConnectionState(
                 revision, client_capabilities={"extensions": EXTENSIONS}, log_level="debug"
             )
-        capabilities = CAPABILITIES if may_ask else {"extensions": EXTENSIONS}
+        declared = declare(server, method, params)
+        capabilities = declared if may_ask else {"extensions": declared["extensions"]}
         sent = write_request(
             method, params, revision, capabilities=capabilities, client_info=CLIENT_INFO
         )

@@ -165,6 +165,7 @@ async def test_a_disabled_tool_disappears_on_all_workers(admin: AdminPages):
     row = admin.page.locator("#mcp-tools tr[data-key=find_products]")
     await admin.open("disabledentry/")
     await row.get_by_role("button", name="Disable").click()
+    await admin.confirm()
     await expect(row).to_contain_text("disabled")
     try:
         # Two workers answer in turn; a dozen refusals in a row are both of them.

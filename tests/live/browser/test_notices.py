@@ -30,6 +30,7 @@ async def test_a_disabled_tool_disappears_for_a_connected_client(admin: AdminPag
         heard = messages(answer)
         assert (await anext(heard))["method"] == "notifications/subscriptions/acknowledged"
         await row.get_by_role("button", name="Disable").click()
+        await admin.confirm()
         await expect(row).to_contain_text("disabled")
         try:
             assert (await anext(heard))["method"] == "notifications/tools/list_changed"

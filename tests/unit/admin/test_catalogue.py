@@ -123,7 +123,7 @@ def test_a_recorded_call_is_rerun_with_its_stored_arguments(admin: Client, serve
 def test_a_new_key_is_inserted_into_the_configurations(admin: Client):
     user = get_user_model().objects.get()
     data = {"name": "laptop", "user": user.username, "expires_at_0": "", "expires_at_1": ""}
-    page = admin.post(url("apikey_add"), data)
+    page = admin.post(url("apikey_add"), data, follow=True)
 
     key = page.context["text"]
     assert key.startswith(f"mcp_{APIKey.objects.get().prefix}_")

@@ -85,7 +85,7 @@ def url(name: str, site: str = "admin") -> str:
 
 
 def switch(client: Client, to: str, key: str = "greet", **changed: str) -> int:
-    data = {"server": "tried", "kind": "tools", "key": key, "to": to, **changed}
+    data = {"server": "tried", "kind": "tools", "key": key, "to": to, "confirmed": "1", **changed}
     return client.post(url("switch"), data).status_code
 
 
@@ -146,13 +146,23 @@ def test_an_entry_is_disabled_and_enabled(
     ]
 
 
+def test_disabling_asks_and_names_the_entry(admin: Client, server: MCPServer):
+    data = {"server": "tried", "kind": "tools", "key": "greet", "to": "off"}
+    page = admin.post(url("switch"), data).content.decode()
+
+    assert "<bdi>Tool: greet</bdi>" in page
+    assert 'class="button mcp-danger">Disable<' in page
+    assert not DisabledEntry.objects.exists()
+
+
 def test_toggling_an_entry_keeps_the_selected_user_and_revision(admin: Client, server: MCPServer):
     get_user_model().objects.create_user("guest")
     looked = {"server": "tried", "user": "guest", "revision": REVISIONS[0].name}
     data = {"server": "tried", "kind": "tools", "key": "greet"}
     for page in ("disabledentry_changelist", "entry"):
         shown = admin.get(url(page), {**looked, **data})
-        after = admin.post(shown.context["switch_url"], data, follow=True)
+        asked = admin.post(shown.context["switch_url"], data)
+        after = admin.post(asked.context["switch_url"], {**data, "confirmed": "1"}, follow=True)
         assert shown.context["switch_url"].startswith(url("switch"))
         viewer = after.context["viewer"]
         assert (viewer.username, viewer.revision) == ("guest", REVISIONS[0].name)

@@ -14,7 +14,7 @@ from django_mcp import Context
 from django_mcp.protocol.json import decode, encode
 from django_mcp.protocol.revisions import REVISIONS, Revision
 from django_mcp.servers import MCPServer
-from tests.unit.admin.test_pages import HERE, client_of, try_it, url
+from tests.unit.admin.test_pages import HERE, client_of, lines, make_calls, try_it, url
 
 
 @pytest.fixture(autouse=True)
@@ -169,7 +169,7 @@ def test_the_page_marks_fields_with_completions(admin: Client):
     assert [each["name"] for each in form["wire"]["arguments"]] == ["name", "drink", "size"]
 
 
-def test_a_task_only_tool_cannot_be_tried(admin: Client):
+def test_a_task_only_tool_is_tried_only_where_the_server_makes_the_task(admin: Client):
     server = MCPServer("exporting")
 
     @server.tool(task="required")
@@ -185,6 +185,33 @@ def test_a_task_only_tool_cannot_be_tried(admin: Client):
         query = {"server": "exporting", "kind": "tools", "key": name}
         for revision in REVISIONS:
             page = admin.get(url("entry"), {**query, "revision": revision.name}).content.decode()
-            assert ('id="mcp-try"' in page) is is_tried
-            assert ("so it cannot be tried here at any revision" in page) is not is_tried
+            may_try = is_tried or revision.is_stateless
+            assert ('id="mcp-try"' in page) is may_try
+            assert ("Choose the newest revision in the catalogue" in page) is not may_try
         assert "mcp-try-title" not in looker.get(url("entry"), query).content.decode()
+
+
+def test_previous_arguments_are_offered_only_where_they_are_kept_and_visible(admin: Client):
+    server = MCPServer("repeated")
+    for name, is_kept in (("keeping", True), ("other", False)):
+        server.register_tool(lambda: "", name=name, record_arguments=is_kept)
+        for number in range(12):
+            make_calls(1, server="repeated", name=name, arguments=f'{{"a": {number}}}')
+
+    def offered(client: Client, name: str) -> list[int]:
+        query = {"server": "repeated", "kind": "tools", "key": name}
+        form = client.get(url("entry"), query).context["form"]
+        return [each["arguments"]["a"] for each in form["previous"]]
+
+    assert sorted(offered(admin, "keeping")) == list(range(2, 12))
+    assert offered(admin, "other") == []
+    assert offered(client_of("blind", "view_disabledentry", "try_entry"), "keeping") == []
+
+
+def test_a_page_may_send_only_the_named_params_of_a_task(admin: Client, server: MCPServer):
+    body = {"server": "tried", "method": "tasks/get", "params": {"taskId": "x", "name": "greet"}}
+    found = lines(admin.post(url("try"), encode(body), content_type="application/json"))
+
+    sent = decode(next(each["text"] for each in found if each["at"] == "sent").encode())
+    assert {key for key in sent["params"] if key != "_meta"} == {"taskId"}
+    assert try_it(admin, method="tasks/list").status_code == 400

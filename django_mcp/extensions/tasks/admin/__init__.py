@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from django.utils.translation import gettext_lazy as _
@@ -14,6 +15,14 @@ TABS = (("task_changelist", _("Tasks"), ("task",)),)
 
 OF_SESSION = {"task": _("Tasks")}
 """Models with rows of sessions, to which the page of a session links, with the titles of the links."""
+
+
+FOLLOWING: Mapping[str, Collection[str]] = {
+    "tasks/get": ("taskId",),
+    "tasks/update": ("taskId", "inputResponses"),
+    "tasks/cancel": ("taskId",),
+}
+"""The methods with which the page of a tool goes on with a call, and the params that it may set."""
 
 
 def find_badges(entry: Entry) -> list[Any]:

@@ -4,6 +4,9 @@
     const {element, visible} = window.mcpElements;
     const MAX_SHOWN = 20000;
     const MAX_PARTS = 100;
+    const ENDINGS = {"application/pdf": "pdf", "application/json": "json", "text/plain": "txt", "text/csv": "csv",
+        "text/html": "html", "text/markdown": "md", "image/png": "png", "image/jpeg": "jpg", "image/gif": "gif",
+        "image/webp": "webp", "image/svg+xml": "svg", "audio/mpeg": "mp3", "audio/wav": "wav"};
     // A browser reads more kinds of images than these; SVG is a document with whatever is in it.
     const PICTURES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 
@@ -28,12 +31,41 @@
 
     // Drawn, so that a strict Content-Security-Policy needs no exception for images from data.
     async function picture(data, type, words) {
-        const bytes = Uint8Array.from(atob(data), (char) => char.charCodeAt(0));
-        const bitmap = await createImageBitmap(new Blob([bytes], {type}));
+        const bitmap = await createImageBitmap(new Blob([decoded(data)], {type}));
         const {width, height} = bitmap;
         const canvas = element("canvas", {width, height, role: "img", ariaLabel: words.image});
         canvas.getContext("2d").drawImage(bitmap, 0, 0);
         return canvas;
+    }
+
+    // How many bytes a text in base64 stands for.
+    const sizeOf = (data) => Math.floor(data.replace(/=+$/, "").length * 3 / 4);
+
+    // A file to save, named as its URI ends; the bytes are read when that is asked for.
+    function saver(bytesOf, usual, uri, words) {
+        const name = stringOr(uri, "").split(/[/\\?#]/).filter(Boolean).pop() ?? "";
+        const made = element("button", {type: "button", className: "button", textContent: words.save});
+        made.addEventListener("click", () => {
+            const url = URL.createObjectURL(new Blob([bytesOf()], {type: "application/octet-stream"}));
+            const ending = /\.[A-Za-z0-9]{1,8}$/.test(name) ? "" : `.${usual}`;
+            element("a", {href: url, download: `${visible(name).slice(0, 100) || "file"}${ending}`}).click();
+            setTimeout(() => URL.revokeObjectURL(url), 60000);
+        });
+        return made;
+    }
+
+    const decoded = (data) => Uint8Array.from(atob(data), (char) => char.charCodeAt(0));
+
+    function withSaver(shown, content, words) {
+        const data = [content?.data, content?.blob].find((each) => typeof each === "string");
+        const type = stringOr(content?.mimeType, "").split(";")[0].trim().toLowerCase();
+        const isText = typeof content?.text === "string" && typeof content?.uri === "string";
+        if (data === undefined && !isText) {
+            return shown;
+        }
+        const ending = ENDINGS[type] ?? (isText ? "txt" : "bin");
+        const bytesOf = () => (isText ? content.text : decoded(data));
+        return element("div", {}, shown, element("p", {}, saver(bytesOf, ending, content.uri, words)));
     }
 
     const stringOr = (value, other) => (typeof value === "string" ? value : other);
@@ -49,8 +81,13 @@
         if (content?.type === "resource" && content.resource) {
             return contentBlock({...content.resource, type: undefined}, words);
         }
+        return withSaver(await shownContent(content, words), content, words);
+    }
+
+    async function shownContent(content, words) {
         if (typeof content?.text === "string" && (content.type ?? "text") === "text") {
-            return block(content.text, words);
+            const value = readText(content.text);
+            return value === undefined ? block(content.text, words) : json(value, words);
         }
         const image = imageOf(content);
         if (image) {
@@ -63,7 +100,8 @@
         const shown = {...content};
         for (const key of ["data", "blob"]) {
             if (typeof shown[key] === "string" && shown[key].length > 200) {
-                shown[key] = `… ${Math.floor(shown[key].length * 3 / 4)} ${words.bytes}`;
+                const size = sizeOf(shown[key]).toLocaleString(document.documentElement.lang || undefined);
+                shown[key] = `… ${size} ${words.bytes}`;
             }
         }
         return json(shown, words);
@@ -88,14 +126,40 @@
             typeof part === "number" && context?.source && JSON.rawJSON ? JSON.rawJSON(context.source) : part));
     }
 
+    // What a text has as JSON, if that is more than a single value; undefined if it is another text.
+    function readText(text) {
+        try {
+            return /^\s*[[{]/.test(text) ? parse(text) : undefined;
+        } catch {
+            return undefined;
+        }
+    }
+
+    // Whether a content says the same as what comes beside it for programs.
+    function isSame(content, structured) {
+        const text = content?.type === "text" && typeof content.text === "string" ? content.text : null;
+        const value = text === null ? undefined : readText(text);
+        return value !== undefined && JSON.stringify(value) === JSON.stringify(structured);
+    }
+
+    // A single text that the server has wrapped as `{"result": …}`.
+    function isWrapped(contents, structured) {
+        const text = contents.length === 1 && contents[0]?.type === "text" ? contents[0].text : null;
+        const value = Object.keys(structured ?? {}).length === 1 ? structured.result : undefined;
+        return text !== null && value !== undefined
+            && (value === text || JSON.stringify(value) === text || JSON.stringify(readText(text)) === JSON.stringify(value));
+    }
+
     const pretty = (text) => JSON.stringify(parse(text), null, 2);
 
     // `text` is the whole answer, as it came over the wire.
     async function show(place, text, words) {
         const result = parse(text).result ?? {};
-        const contents = result.content ?? result.contents;
+        const given = result.content ?? result.contents;
+        const contents = Array.isArray(given) ? given.slice(0, MAX_PARTS) : [];
+        const structured = isWrapped(contents, result.structuredContent) ? undefined : result.structuredContent;
         const parts = [];
-        for (const each of Array.isArray(contents) ? contents.slice(0, MAX_PARTS) : []) {
+        for (const each of contents.filter((content) => structured === undefined || !isSame(content, structured))) {
             parts.push(await contentBlock(each, words));
         }
         if (Array.isArray(result.messages)) {
@@ -104,9 +168,9 @@
             }
             parts.push(await messages(result.messages, words));
         }
-        if (result.structuredContent !== undefined || !parts.length) {
+        if (structured !== undefined || !parts.length) {
             const title = element("h3", {textContent: words.structured});
-            parts.push(title, json(result.structuredContent ?? result, words, words.structured));
+            parts.push(title, json(structured ?? result, words, words.structured));
         }
         place.replaceChildren(...parts);
     }

@@ -84,9 +84,34 @@
         }
     }
 
+    // A form is also read as far as it goes, to edit it in another way; nothing is wrong with it then.
+    let isDraft = false;
+
     function refuse(field, text) {
-        complain(field, text);
+        if (!isDraft) {
+            complain(field, text);
+        }
         throw Object.assign(new Error(text), {field});
+    }
+
+    // Reads all, so that everything that is wrong is said at once, and fails with the first of it.
+    function readAll(reads) {
+        const faults = [];
+        const values = reads.map((read) => {
+            try {
+                return read();
+            } catch (error) {
+                if (!error.field) {
+                    throw error;
+                }
+                faults.push(error);
+                return undefined;
+            }
+        });
+        if (faults.length && !isDraft) {
+            throw faults[0];
+        }
+        return values;
     }
 
     const changed = (place) => place.dispatchEvent(new Event("input", {bubbles: true}));
@@ -137,7 +162,9 @@
 
     function choice(options, about, words) {
         const field = element("select");
-        const blank = about.isNeeded ? null : about.isRequired ? "null" : words.optional;
+        // Nothing is chosen for you, unless there is but one choice.
+        const first = about.isPreset || options.length === 1 ? null : words.choose;
+        const blank = about.isNeeded ? first : about.isRequired ? "null" : words.optional;
         if (blank) {
             field.append(new Option(`– ${blank} –`, ""));
         }
@@ -342,8 +369,10 @@
         return {
             read() {
                 const found = {};
-                for (const [name, part] of parts) {
-                    const value = part.read();
+                const names = [...parts.keys()];
+                const values = readAll([...parts.values()].map((part) => part.read));
+                for (const [at, value] of values.entries()) {
+                    const name = names[at];
                     if (value !== undefined) {
                         Object.defineProperty(found, name, {value, enumerable: true});
                     }
@@ -448,7 +477,7 @@
         return {
             place,
             label,
-            read: () => (rows.hidden ? undefined : items.map(({part}) => part.read())),
+            read: () => (rows.hidden ? undefined : readAll(items.map(({part}) => part.read))),
             write: (values) => {
                 set(true);
                 for (const value of [values].flat()) {
@@ -487,7 +516,7 @@
             const found = resolve(raw, form.root);
             return [raw, String(found.title ?? found["x-name"] ?? typeOf(found) ?? form.words.json)];
         });
-        const {field} = choice(options, about, form.words);
+        const {field} = choice(options, {...about, isPreset: true}, form.words);
         const body = element("div");
         let inner = null;
         const choose = (at) => {
@@ -542,8 +571,9 @@
     }
 
     // `values`: what stands in the fields at first. `suggest`: the `names` of the fields that the server proposes
-    // values for, and how to `ask` for those. Returns `read` for the value, and `report`, which says at their fields
-    // what is wrong with pairs of JSON Pointer and text, and returns the first field there, or null.
+    // values for, and how to `ask` for those. Returns `read` for the value, `draft` for what there is of it, and
+    // `report`, which says at their fields what is wrong with pairs of JSON Pointer and text, and returns the first
+    // field there, or null.
     function build(place, schema, words, {values = {}, suggest} = {}) {
         const form = {root: schema ?? {}, words, suggest};
         const top = properties(place, form.root, form, 0);
@@ -552,6 +582,15 @@
             read: () => {
                 settle(place);
                 return top.read();
+            },
+            // What there is of the value, whether that is right or not.
+            draft: () => {
+                isDraft = true;
+                try {
+                    return top.read();
+                } finally {
+                    isDraft = false;
+                }
             },
             report: (problems) => {
                 for (const [pointer, text] of problems) {
@@ -566,5 +605,5 @@
         };
     }
 
-    window.mcpForms = {build, readJSON, button};
+    window.mcpForms = {build, readJSON, refuse, button};
 })();

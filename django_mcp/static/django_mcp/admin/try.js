@@ -2,11 +2,13 @@
 "use strict";
 (() => {
     const {element, visible} = window.mcpElements;
-    const {build, button, readJSON} = window.mcpForms;
+    const {build, button, readJSON, refuse} = window.mcpForms;
+    const {isObject} = window.mcpSchemas;
     const {json, pretty, shortened, show} = window.mcpResults;
     const form = document.getElementById("mcp-try");
     const words = form.dataset;
-    const {server, revision, kind, key, sent, wire: entry, schema, completers, values} =
+    const {server, revision, kind, key, sent, wire: entry, schema, completers, values, previous, viewer,
+        is_destructive: isDestructive} =
         JSON.parse(document.getElementById("mcp-entry").textContent);
     const [fields, uri, status, progress, questions, result, wire, wireStatus, stop] =
         ["arguments", "uri", "status", "progress", "questions", "result", "wire", "wire-status", "stop"]
@@ -81,7 +83,102 @@
         return proposed;
     }
 
-    const given = build(fields, schemas[kind](), words, {values, suggest: {names: completers, ask: suggest}});
+    const toForm = (found) => {
+        fields.replaceChildren();
+        return build(fields, schemas[kind](), words, {values: found, suggest: {names: completers, ask: suggest}});
+    };
+
+    // The same as text, for what no form is made for.
+    function toText(found) {
+        const field = element("textarea", {id: "mcp-field-json", rows: 12, spellcheck: false, dir: "ltr"});
+        field.value = JSON.stringify(found, null, 2);
+        fields.replaceChildren(
+            element("label", {htmlFor: field.id, textContent: `${words.arguments} (${words.json})`}), field);
+        const read = () => {
+            const value = readJSON(field, words) ?? {};
+            return isObject(value) ? value : refuse(field, `${words.badJson} { … }`);
+        };
+        return {
+            read: () => {
+                field.dispatchEvent(new Event("input"));
+                return read();
+            },
+            draft: read,
+            report: (problems) => {
+                if (problems.length) {
+                    attempt(() => refuse(field, problems.map((each) => each.filter(Boolean).join(": ")).join("\n")));
+                }
+                return null;
+            },
+        };
+    }
+
+    let given = toForm(values);
+    let isText = false;
+    const asOther = document.getElementById("mcp-as");
+    asOther?.addEventListener("click", () => attempt(() => {
+        const found = given.draft();
+        isText = !isText;
+        given = isText ? toText(found) : toForm(found);
+        asOther.textContent = isText ? words.asForm : words.asJson;
+    }));
+
+    // -- previous calls: those of this tab, and those that are recorded with their arguments
+
+    const MAX_KEPT = 10;
+    const MAX_KEPT_LENGTH = 20000;
+    const place = `django_mcp.tried|${JSON.stringify([viewer, server, kind, key])}`;
+    const chooser = document.getElementById("mcp-previous");
+
+    function kept() {
+        try {
+            const found = JSON.parse(sessionStorage.getItem(place) ?? "[]");
+            return Array.isArray(found) ? found : [];
+        } catch {
+            // What a browser does not keep is not offered.
+            return [];
+        }
+    }
+
+    function keep(found) {
+        const text = JSON.stringify(found);
+        const others = kept().filter((each) => JSON.stringify(each.arguments) !== text);
+        if (text.length <= MAX_KEPT_LENGTH) {
+            try {
+                sessionStorage.setItem(place, JSON.stringify(
+                    [{at: Date.now() / 1000, arguments: found}, ...others].slice(0, MAX_KEPT)));
+            } catch {
+                // As above.
+            }
+        }
+        offerPrevious();
+    }
+
+    let offered = [];
+
+    function offerPrevious() {
+        if (!chooser) {
+            return;
+        }
+        const known = new Set();
+        offered = [...kept(), ...previous].filter((each) => {
+            const text = JSON.stringify(each.arguments);
+            return known.has(text) ? false : known.add(text);
+        });
+        const language = document.documentElement.lang || undefined;
+        chooser.replaceChildren(chooser.options[0], ...offered.map((each, at) => new Option(
+            `${new Date(each.at * 1000).toLocaleString(language)} ${visible(JSON.stringify(each.arguments).slice(0, 100))}`,
+            String(at))));
+        document.getElementById("mcp-previous-place").hidden = !offered.length;
+    }
+
+    chooser?.addEventListener("change", () => {
+        const chosen = offered[Number(chooser.value)];
+        if (chooser.value !== "" && chosen) {
+            given = (isText ? toText : toForm)(chosen.arguments);
+        }
+    });
+    offerPrevious();
     if (kind === "templates") {
         const preview = () => {
             uri.textContent = visible(expand(textsOfFields()));
@@ -96,7 +193,7 @@
 
     function begin() {
         open = {abort: new AbortController(), startedAt: performance.now(), askedAt: 0, waitedMs: 0, answers: new Map(),
-            session: null, isSent: true, share: "", boxes: new Map()};
+            session: null, isSent: true, share: "", boxes: new Map(), task: null};
         questions.replaceChildren();
         result.replaceChildren();
         wire.replaceChildren();
@@ -138,7 +235,13 @@
     function halt() {
         const isRunning = open.isSent;
         const reached = open.share ? ` ${words.reached.replace("{0}", open.share)}` : "";
+        const {task} = open;
         open.abort.abort();
+        if (task) {
+            cancelTask(task);
+            end(words.stoppedTask);
+            return;
+        }
         note({at: "stopped", text: "", time: Date.now() / 1000});
         end(isRunning ? words.stopped + reached : words.unanswered);
     }
@@ -205,7 +308,12 @@
         const message = JSON.parse(text);
         const found = message.result ?? {};
         progress.hidden = true;
-        if (message.error) {
+        const task = message.error || typeof found.taskId !== "string" ? null : found;
+        if (task && (task.resultType === "task" || call.method === "tasks/get")) {
+            await followTask(task, call);
+        } else if (call.method === "tasks/update" && !message.error) {
+            await getTask(open.task);
+        } else if (message.error) {
             end(`${words.failed} ${visible(String(message.error.message).slice(0, 500))}`, true);
             reportProblems(message.error.message);
         } else if (found.inputRequests || found.requestState !== undefined) {
@@ -220,6 +328,42 @@
             if (found.isError) {
                 reportProblems(found.content?.[0]?.text);
             }
+        }
+    }
+
+    // -- calls that go on as tasks
+
+    const FASTEST_MS = 500;
+    const SLOWEST_MS = 10000;
+
+    async function followTask(task, call) {
+        const mine = open;
+        const origin = open.task?.origin ?? call;
+        open.task = {id: task.taskId, origin};
+        open.isSent = true;
+        if (task.status === "input_required") {
+            ask(Object.entries(task.inputRequests ?? {}), (inputResponses) => (
+                send({method: "tasks/update", params: {taskId: task.taskId, inputResponses}})));
+        } else if (task.status === "working") {
+            tell(`${words.task} ${visible(String(task.statusMessage ?? task.status).slice(0, 300))}`);
+            const wait = Math.min(Math.max(Number(task.pollIntervalMs) || 0, FASTEST_MS), SLOWEST_MS);
+            setTimeout(() => mine === open && getTask(mine.task), wait);
+        } else if (task.status === "completed") {
+            await answered(JSON.stringify({result: task.result ?? {}}), origin);
+        } else {
+            const text = task.error?.message ?? task.statusMessage ?? task.status;
+            end(`${words.failed} ${visible(String(text).slice(0, 500))}`, true);
+        }
+    }
+
+    const getTask = (task) => send({method: "tasks/get", params: {taskId: task.id}});
+
+    async function cancelTask(task) {
+        try {
+            const answer = await post({method: "tasks/cancel", params: {taskId: task.id}});
+            await read(answer.body, note);
+        } catch (error) {
+            tell(`${words.lost} ${visible(error.message)}`, true);
         }
     }
 
@@ -440,15 +584,35 @@
         }
     }
 
+    const sure = document.getElementById("mcp-sure");
+
+    function call(found) {
+        const [method, params] = requests[kind](found);
+        begin();
+        keep(found);
+        send({method, params});
+    }
+
     form.addEventListener("submit", (event) => {
         event.preventDefault();
         // One call at a time: Stop ends the one that is open.
         if (!open) {
             attempt(() => {
-                const [method, params] = requests[kind](given.read());
-                begin();
-                send({method, params});
+                const found = given.read();
+                if (isDestructive) {
+                    sure.showModal();
+                } else {
+                    call(found);
+                }
             });
+        }
+    });
+    sure.querySelector(".mcp-cancel").addEventListener("click", () => sure.close());
+    sure.querySelector(".mcp-danger").addEventListener("click", (event) => {
+        // Not the second of two clicks on the button that asked.
+        if (event.detail < 2) {
+            sure.close();
+            attempt(() => call(given.read()));
         }
     });
     stop.addEventListener("click", halt);

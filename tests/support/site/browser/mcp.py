@@ -182,6 +182,21 @@ async def visit(ctx: Context) -> str:
     return answer.action
 
 
+@tool(destructive=True)
+def erase(name: str, everywhere: bool, count: int) -> str:
+    """Erase something."""
+    return repr((name, everywhere, count))
+
+
+@tool(task="required")
+async def export_all(ctx: Context) -> dict[str, int]:
+    """Export, as a task that asks."""
+    answer = await ctx.aelicit(
+        "How many?", {"type": "object", "properties": {"rows": {"type": "integer"}}}
+    )
+    return {"exported": (answer.content or {}).get("rows", 0)}
+
+
 @resource("room://{building}/{room}{?floor}")
 def room(building: str, room: str, floor: str = "0") -> str:
     """A room."""
