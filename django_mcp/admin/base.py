@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from django.apps import apps
+from django.contrib import admin
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import PermissionDenied
@@ -19,6 +20,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp.admin.bounded import BoundedList
+from django_mcp.admin.texts import escape_invisible
 from django_mcp.extension_packages import load_parts
 from django_mcp.known_servers import find_server
 from django_mcp.models import CallRecord
@@ -120,6 +122,27 @@ class Page(BoundedList):
         """Return titles and URLs of what belongs to a row."""
         return []
 
+    def link_user(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
+        """Return the title and URL of the page of a row's user, if the viewer may open it."""
+        user: Any = getattr(row, "user", None)
+        page = self.admin_site._registry.get(type(user))
+        if user is None or page is None or not page.has_view_or_change_permission(request, user):
+            return []
+        info = user._meta
+        name = f"{self.admin_site.name}:{info.app_label}_{info.model_name}_change"
+        return [(_("User"), reverse(name, args=[user.pk]))]
+
+    # Django links the objects that a row belongs to, also for who may not see them.
+
+    @admin.display(description=_("user"))
+    def shown_user(self, row: Any) -> str:
+        user = getattr(row, "user", None)
+        return "-" if user is None else escape_invisible(user.get_username(), 150)
+
+    @admin.display(description=_("session"))
+    def shown_session(self, row: Any) -> str:
+        return str(row.session or "-")
+
     def is_open(self, row: Any) -> bool:
         """Return whether the actions make sense for a row."""
         return True
@@ -132,7 +155,7 @@ class Page(BoundedList):
         known = self.get_actions(request) if obj is not None and self.is_open(obj) else {}
         more = {
             "tabs": self.tabs(request),
-            "links": self.links(request, obj) if obj is not None else [],
+            "links": [*self.links(request, obj), *self.link_user(request, obj)] if obj else [],
             "acts": [(name, verb) for name, verb in self.verbs.items() if name in known],
         }
         return super().render_change_form(request, {**context, **more}, *args, **kwargs)

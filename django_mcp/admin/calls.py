@@ -17,7 +17,7 @@ from django.http import (
 )
 from django.urls import path
 from django.utils import timezone
-from django.utils.formats import date_format
+from django.utils.formats import date_format, number_format
 from django.utils.html import format_html
 from django.utils.timezone import is_aware, localtime
 from django.utils.translation import gettext as _t
@@ -94,7 +94,7 @@ class CallRecordAdmin(ReadOnlyList):
         "size",
         "error",
         "reference",
-        "user",
+        "shown_user",
         "principal",
         "session",
         "revision",
@@ -153,12 +153,14 @@ class CallRecordAdmin(ReadOnlyList):
 
     @admin.display(description=_("duration"), ordering="duration_ms")
     def duration(self, call: CallRecord) -> str:
-        return f"{call.duration_ms:.1f} ms"
+        return f"{number_format(round(call.duration_ms, 1), 1, force_grouping=True)} ms"
 
     @admin.display(description=_("result (tokens)"), ordering="result_chars")
-    def size(self, call: CallRecord) -> int | None:
+    def size(self, call: CallRecord) -> str | None:
         """Return about how many tokens a model read of the result of a tool."""
-        return to_tokens(call.result_chars) if call.result_chars else None
+        if not call.result_chars:
+            return None
+        return str(number_format(to_tokens(call.result_chars), force_grouping=True))
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[NewestList]:
         return NewestList

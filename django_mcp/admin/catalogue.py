@@ -119,6 +119,14 @@ class CatalogueAdmin(Page):
         """Entries are registered in code."""
         return False
 
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Rows are not edited one by one."""
+        return False
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Return whether the user may open the catalogue, which takes more than to switch entries."""
+        return request.user.has_perm("django_mcp.view_disabledentry")
+
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         from django_mcp.admin.reports import calls_of_the_day
         from django_mcp.inprocess.results import MCPError
@@ -323,7 +331,7 @@ class CatalogueAdmin(Page):
             switch_url=f"{self.url_of('switch')}?{urlencode(viewer.query)}",
             caller=caller,
             try_url=self.url_of("try") if caller is None else caller["url"],
-            calls_url=self.find_url("callrecord_changelist"),
+            calls_url=next((url for _, url in self.link(request, "", "callrecord")), ""),
             may_switch=request.user.has_perm("django_mcp.change_disabledentry"),
             may_try=may_try,
             needs_newer=needs_newer,
@@ -403,14 +411,14 @@ class CatalogueAdmin(Page):
                 count, _by_model = DisabledEntry.objects.filter(**wanted).delete()
                 if count:
                     note_actions(request, DisabledEntry, (name, _t("Enabled."), None))
-                messages.success(request, _t("%(name)s is enabled.") % {"name": name})
+                messages.success(request, _t("The entry “%(name)s” is enabled.") % {"name": name})
             else:
                 _row, is_new = DisabledEntry.objects.get_or_create(
                     **wanted, defaults={"disabled_by_id": request.user.pk}
                 )
                 if is_new:
                     note_actions(request, DisabledEntry, (name, _t("Disabled."), None))
-                messages.success(request, _t("%(name)s is disabled.") % {"name": name})
+                messages.success(request, _t("The entry “%(name)s” is disabled.") % {"name": name})
         return HttpResponseRedirect(list_url)
 
     def connect_view(self, request: HttpRequest) -> HttpResponse:

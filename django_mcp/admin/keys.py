@@ -70,7 +70,7 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no type 
     """The user, set on the subclass of a request."""
 
     lifetime = forms.ChoiceField(
-        choices=LIFETIMES, required=False, initial="90", label=capfirst(_("expires"))
+        choices=LIFETIMES, required=False, initial="90", label=_("Expires")
     )
     scopes = _Names(
         required=False,
@@ -105,7 +105,7 @@ class KeyForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no type 
     )
 
     class Meta:
-        labels: ClassVar[dict[str, Any]] = {"expires_at": _("At this time")}
+        labels: ClassVar[dict[str, Any]] = {"expires_at": _("Expires at")}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -257,12 +257,15 @@ class APIKeyAdmin(VisibleList):
         return key
 
     def get_fieldsets(self, request: HttpRequest, obj: APIKey | None = None) -> Any:
-        """Return the fields; the lifetime is chosen once."""
+        """Return the fields; the lifetime is chosen once, and the user only by a superuser."""
         fieldsets: Any = super().get_fieldsets(request, obj)
-        if obj is None:
-            return fieldsets
+        changed = {} if obj is None and is_superuser(request.user) else {"user": "shown_user"}
         first, *others = fieldsets
-        names = [name for name in first[1]["fields"] if name != "lifetime"]
+        names = [
+            changed.get(name, name)
+            for name in first[1]["fields"]
+            if obj is None or name != "lifetime"
+        ]
         return [(first[0], {**first[1], "fields": names}), *others]
 
     def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
@@ -284,7 +287,7 @@ class APIKeyAdmin(VisibleList):
     def get_readonly_fields(self, request: HttpRequest, obj: APIKey | None = None) -> Any:
         """Return also the user, unless a superuser creates the key: it never changes."""
         fields = super().get_readonly_fields(request, obj)
-        return fields if obj is None and is_superuser(request.user) else (*fields, "user")
+        return fields if obj is None and is_superuser(request.user) else (*fields, "shown_user")
 
     @sensitive_variables("text")
     def save_model(self, request: HttpRequest, obj: APIKey, form: Any, change: bool) -> None:  # noqa: FBT001  (Django's signature)
@@ -321,6 +324,15 @@ class APIKeyAdmin(VisibleList):
         shown_once.keep(request, response, text, response.url)
         return response
 
+    def _list_url(self, request: HttpRequest) -> str:
+        """Return the URL of the list, or of the start page for who may only add keys."""
+        may_see = self.has_view_permission(request)
+        return (
+            self.url_of("apikey_changelist")
+            if may_see
+            else reverse(f"{self.admin_site.name}:index")
+        )
+
     def get_urls(self) -> list[Any]:
         view = self.admin_site.admin_view
         return [
@@ -340,7 +352,7 @@ class APIKeyAdmin(VisibleList):
         if text is None or key is None:
             told = _t("A key is shown only once. If you have not copied it, make another one.")
             messages.warning(request, told)
-            return HttpResponseRedirect(self.url_of("apikey_changelist"))
+            return HttpResponseRedirect(self._list_url(request))
         response = self.show(
             request,
             "apikey/issued.html",
@@ -348,7 +360,7 @@ class APIKeyAdmin(VisibleList):
             key={"name": escape_invisible(key.name, 100), "user": key.user},
             text=text,
             endpoints=find_endpoints(request, text),
-            list_url=self.url_of("apikey_changelist"),
+            list_url=self._list_url(request),
         )
         response.delete_cookie(shown_once.NAME, path=request.path, samesite="Strict")
         return response

@@ -20,6 +20,7 @@ from django.utils.translation import gettext_lazy as _
 from django_mcp.admin.base import Page, without_transaction
 from django_mcp.admin.permissions import has_object_backend, may, may_any, only_visible
 from django_mcp.admin.texts import escape_invisible, to_number
+from django_mcp.models import Stream
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.registry.entries import KINDS
 from django_mcp.servers import all_servers
@@ -189,6 +190,15 @@ class ReadOnlyList(VisibleList):
     @admin.display(description=_("client"), ordering="client_name")
     def client(self, row: Any) -> str:
         return escape_invisible(f"{row.client_name} {row.client_version}".strip(), 160) or "-"
+
+
+QUIET = timedelta(minutes=1)
+"""After this time without a request or an open stream, a session's client may have gone."""
+
+
+def open_streams(session: Any, now: datetime) -> QuerySet[Stream]:
+    """Return the streams of a session that a worker has open."""
+    return Stream.objects.filter(session_id=session, worker__lease_until__gt=now)
 
 
 class _Filter(admin.SimpleListFilter):

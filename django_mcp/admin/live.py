@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.core.handlers.asgi import ASGIRequest
-from django.db.models import Model, QuerySet
+from django.db.models import Exists, Model, OuterRef, QuerySet
 from django.http import (
     HttpRequest,
     HttpResponse,
@@ -18,6 +18,7 @@ from django.http import (
     StreamingHttpResponse,
 )
 from django.urls import path
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 from django.views.decorators.http import require_POST
@@ -25,10 +26,12 @@ from django.views.decorators.http import require_POST
 from django_mcp.admin.base import without_transaction
 from django_mcp.admin.lists import (
     BY_USERNAME,
+    QUIET,
     ReadOnlyList,
     RevisionFilter,
     ServerFilter,
     TransportFilter,
+    open_streams,
 )
 from django_mcp.admin.live_actions import DONE, OF_CALL, act, close_stream, end_sessions, note
 from django_mcp.admin.permissions import may_any, only_visible
@@ -64,10 +67,10 @@ class StreamAdmin(ReadOnlyList):
         "kind",
         "client",
         "server",
-        "user",
+        "shown_user",
         "principal",
         "revision",
-        "session",
+        "shown_session",
         "worker",
         "opened_at",
         "lists",
@@ -122,7 +125,7 @@ class SubscriptionAdmin(ReadOnlyList):
     list_select_related = ("session",)
     search_fields = ("uri",)
     date_hierarchy = "created_at"
-    fields = ("session", "shown_uri", "created_at")
+    fields = ("shown_session", "shown_uri", "created_at")
 
     def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
         return self.link(request, _("Session"), "session", row.session_id)
@@ -141,6 +144,7 @@ class SessionAdmin(ReadOnlyList):
     list_display = (
         "last_seen_at",
         "client",
+        "connection",
         "server",
         "user",
         "revision",
@@ -153,10 +157,11 @@ class SessionAdmin(ReadOnlyList):
     date_hierarchy = "last_seen_at"
     fields = (
         "client",
+        "connection",
         "client_details",
         "client_capabilities",
         "server",
-        "user",
+        "shown_user",
         "principal",
         "revision",
         "transport",
@@ -182,6 +187,20 @@ class SessionAdmin(ReadOnlyList):
         for name, title in models.items():
             html += self.link(request, title, name, session=row.pk.hex)
         return html
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
+        """Return the sessions with whether a worker has a stream of theirs open."""
+        streams = open_streams(OuterRef("pk"), timezone.now())
+        sessions: QuerySet[Session] = super().get_queryset(request)
+        return sessions.annotate(has_stream=Exists(streams))
+
+    @admin.display(description=_("connection"))
+    def connection(self, session: Any) -> str:
+        """Return whether the client is connected; one that only sends requests is seen by these."""
+        if session.has_stream:
+            return str(_("a stream is open"))
+        is_quiet = session.last_seen_at < timezone.now() - QUIET
+        return str(_("none: the client may be gone") if is_quiet else _("seen just now"))
 
     @admin.display(description=_("client info"))
     def client_details(self, session: Session) -> str:
@@ -227,7 +246,7 @@ class SessionAdmin(ReadOnlyList):
             viewer=request.user.pk,
             tables=self._tables(request),
             servers=all_servers(),
-            subscriptions_url=self.find_url("subscription_changelist"),
+            subscriptions=self.link(request, _("Subscriptions"), "subscription"),
             is_recording=bool(settings.RECORD_CALLS),
         )
 

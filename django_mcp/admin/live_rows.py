@@ -16,7 +16,7 @@ from django.db.models import CharField, Count, Exists, Max, OuterRef, Q, QuerySe
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from django_mcp.admin.lists import BY_USERNAME
+from django_mcp.admin.lists import BY_USERNAME, QUIET, open_streams
 from django_mcp.admin.live_actions import to_uuid
 from django_mcp.admin.permissions import has_object_backend, may, only_visible
 from django_mcp.admin.revoke import can_revoke
@@ -122,6 +122,7 @@ def snapshot(
         sessions = only_visible(user, Session.objects.filter(expires_at__gt=now))
         counted["sessions"] = sessions = live_filter.narrow(sessions)
         newest = sessions.order_by("-last_seen_at", "-id").select_related("user")
+        newest = newest.annotate(has_stream=Exists(open_streams(OuterRef("pk"), now)))
         shown = live_filter.page("sessions", newest.defer("client_info", "capabilities"))
         counts["sessions"] = [_mark(user, row, _session(row, of_sessions, now)) for row in shown]
     totals = {}
@@ -242,7 +243,9 @@ def _worker(row: Worker, now: datetime) -> JSONObject:
     state, is_alive = row.in_flight or {}, row.lease_until > now
     # Busy threads, and calls that wait for one.
     busy, limit, waiting = state.get("threads") or (0, 0, 0)
-    threads = f"{busy}/{limit}" if busy and is_alive else ""
+    threads = ""
+    if limit and is_alive:
+        threads = _("%(busy)d of %(limit)d") % {"busy": busy, "limit": limit}
     if threads and waiting:
         threads += f", {_('%d waiting') % waiting}"
     return {
@@ -268,7 +271,7 @@ def _stream(row: Stream) -> JSONObject:
     }
 
 
-def _session(row: Session, in_flight: Counter[str], now: datetime) -> JSONObject:
+def _session(row: Any, in_flight: Counter[str], now: datetime) -> JSONObject:
     running = in_flight[row.pk.hex]
     return {
         **_shared(row),
@@ -276,6 +279,7 @@ def _session(row: Session, in_flight: Counter[str], now: datetime) -> JSONObject
         "since": _seconds(row.created_at),
         "seen": _seconds(now if running else row.last_seen_at),
         "running": running,
+        "is_quiet": not running and not row.has_stream and row.last_seen_at < now - QUIET,
     }
 
 

@@ -371,3 +371,15 @@ def test_the_page_is_translated_into_german(root: Any):
         )
 
     assert "Kopieren Sie den Schlüssel jetzt" in page.content.decode()
+
+
+def test_the_fields_of_the_expiry_have_labels_of_their_own(root: Any):
+    client = signed_in(root)
+    key, _text = APIKey.objects.issue(user=root, name="x")
+
+    def labels(address: str) -> list[str]:
+        fields = client.get(address).context["adminform"].form.fields
+        return [str(fields[name].label) for name in ("lifetime", "expires_at") if name in fields]
+
+    assert labels(reverse(ADD)) == ["Expires", "Expires at"]
+    assert labels(reverse(CHANGE, args=[key.pk])) == ["Expires at"]

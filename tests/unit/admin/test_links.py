@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from typing import Any
 
 import pytest
@@ -109,3 +111,59 @@ def test_view_permission_shows_no_actions():
     session: Session = make_session()
 
     assert page_of(client_of("viewer", "view_session"), session).context["acts"] == []
+
+
+HREF = re.compile(r'href="(/admin/[^"#]*)')
+
+
+def crawl(client: Client) -> dict[str, int]:
+    """Return the status of each page of the package that links of the admin lead to."""
+    found: dict[str, int] = {}
+    left = [reverse("admin:index")]
+    while left:
+        address = left.pop()
+        plain = address.partition("?")[0]
+        if plain in found or "/logout" in plain or "/jsi18n" in plain:
+            continue
+        page = client.get(address, follow=True)
+        found[plain] = page.status_code
+        if page.status_code == 200 and page["Content-Type"].startswith("text/html"):
+            left += [html.unescape(each) for each in HREF.findall(page.content.decode())]
+    return found
+
+
+PERMISSIONS = (
+    ["view_session"],
+    ["view_stream"],
+    ["view_callrecord"],
+    ["view_disabledentry"],
+    ["view_disabledentry", "try_entry"],
+    ["change_disabledentry", "view_subscription"],
+    ["add_apikey"],
+    ["view_apikey"],
+    ["view_task"],
+)
+
+
+@pytest.mark.parametrize("permissions", PERMISSIONS, ids=" ".join)
+def test_no_link_leads_to_a_page_that_is_forbidden(permissions: list[str]):
+    client = client_of("clerk", *permissions)
+    user: Any = get_user_model().objects.get()
+    session = make_session(user=user)
+    make_stream(make_worker(), session=session, user=user)
+    Subscription.objects.create(session=session, uri="x:y")
+    make_task(user=user)
+    make_calls(1, outcome="fault", user=user)
+    APIKey.objects.issue(user=user, name="laptop")
+    pages = crawl(client)
+
+    assert len(pages) > 1
+    assert {address for address, status in pages.items() if status != 200} == set()
+
+
+def test_who_may_only_add_keys_is_not_sent_to_their_list():
+    clerk = client_of("adder", "add_apikey")
+    page = clerk.post(url("apikey_add"), {"name": "x"}, follow=True)
+
+    assert clerk.get(page.context["list_url"]).status_code == 200
+    assert clerk.get(page.request["PATH_INFO"], follow=True).status_code == 200

@@ -13,6 +13,7 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test import AsyncClient, Client, override_settings
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 from django.utils import timezone
 
 from django_mcp.admin.live_rows import NEWEST_CALLS, PER_PAGE, SHOWN, LiveFilter, changes
@@ -241,7 +242,7 @@ def test_requests_in_flight_are_summed_over_live_workers(admin: Client):
     assert callers == {"boss": (4, 0), "-": (2, 0)}
     assert sorted(str(each["running"]) for each in found["workers"]) == ["", "3", "3"]
     threads = sorted(str(each["threads"]) for each in found["workers"])
-    assert threads == ["", "32/32, 5 waiting", "32/32, 5 waiting"]
+    assert threads == ["", "32 of 32, 5 waiting", "32 of 32, 5 waiting"]
 
 
 def test_the_feed_sends_the_current_state(admin: Client, worker: Worker):
@@ -479,3 +480,32 @@ def test_revoke_is_offered_only_for_revocable_credentials(admin: Client):
 
 def test_an_invalid_query_string_is_ignored():
     assert LiveFilter.of({"sessions": "9" * 50, "worker": "x"}).worker is None
+
+
+def test_idle_threads_are_counted_too(admin: Client):
+    worker = make_worker()
+    Worker.objects.filter(pk=worker.pk).update(in_flight={"threads": [0, 32, 0]})
+
+    assert [row["threads"] for row in looked(admin)["workers"]] == ["0 of 32"]
+
+
+def test_sessions_without_a_connection_are_marked(admin: Client):
+    worker = make_worker()
+    quiet, connected, recent = (make_session() for _ in range(3))
+    make_stream(worker, session=connected)
+    long_ago = timezone.now() - timedelta(minutes=5)
+    Session.objects.exclude(pk=recent.pk).update(last_seen_at=long_ago)
+
+    marked = {row["id"] for row in looked(admin)["sessions"] if row["is_quiet"]}
+    assert marked == {quiet.pk.hex}
+    told = {
+        row: "none: the client may be gone" in admin.get(row_url(row)).content.decode()
+        for row in (quiet, connected, recent)
+    }
+    assert told == {quiet: True, connected: False, recent: False}
+    Worker.objects.update(lease_until=long_ago)
+    assert len([row for row in looked(admin)["sessions"] if row["is_quiet"]]) == 2
+
+
+def row_url(row: Session) -> str:
+    return reverse("admin:django_mcp_session_change", args=[row.pk])

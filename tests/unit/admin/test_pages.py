@@ -155,6 +155,15 @@ def test_disabling_asks_and_names_the_entry(admin: Client, server: MCPServer):
     assert not DisabledEntry.objects.exists()
 
 
+def test_the_message_writes_the_name_as_it_is(admin: Client, server: MCPServer):
+    data = {"server": "tried", "kind": "tools", "key": "greet", "to": "off", "confirmed": "1"}
+
+    assert (
+        "The entry “greet” is disabled."
+        in admin.post(url("switch"), data, follow=True).content.decode()
+    )
+
+
 def test_toggling_an_entry_keeps_the_selected_user_and_revision(admin: Client, server: MCPServer):
     get_user_model().objects.create_user("guest")
     looked = {"server": "tried", "user": "guest", "revision": REVISIONS[0].name}

@@ -40,7 +40,7 @@ class TaskAdmin(ReadOnlyList):
     fields = (
         "tool",
         "server",
-        "user",
+        "shown_user",
         "revision",
         "state",
         "shown_message",

@@ -60,7 +60,11 @@
 
     function shown(row, column, now) {
         if (TIMES.has(column)) {
-            return ago(row[column], now);
+            const passed = ago(row[column], now);
+            return column === "seen" && row.is_quiet ? `${passed} (${words.quiet})` : passed;
+        }
+        if (typeof row[column] === "number") {
+            return number.format(row[column]);
         }
         return column === "name" && row.is_alive === false ? `${row.name} (${words.gone})` : String(row[column] ?? "");
     }

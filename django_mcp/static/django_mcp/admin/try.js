@@ -189,7 +189,9 @@
 
     // -- the open call
 
-    const seconds = (ms) => (ms / 1000).toFixed(2);
+    const decimals = (value, digits) => value.toLocaleString(document.documentElement.lang || undefined,
+        {minimumFractionDigits: digits, maximumFractionDigits: digits});
+    const seconds = (ms) => decimals(ms / 1000, 2);
 
     function begin() {
         open = {abort: new AbortController(), startedAt: performance.now(), askedAt: 0, waitedMs: 0, answers: new Map(),
@@ -254,7 +256,7 @@
             stopped: words.closed}[at];
         const when = new Date(time * 1000);
         wire.dataset.first = wire.childElementCount ? wire.dataset.first : String(time);
-        const after = (time - Number(wire.dataset.first)).toFixed(3);
+        const after = decimals(time - Number(wire.dataset.first), 3);
         const clock = element("time", {dateTime: when.toISOString()},
             ` ${when.toLocaleTimeString([], {hour12: false})} (+${after} s) `);
         const name = message.method ? `${title}: ${message.method}` : title;
@@ -382,7 +384,7 @@
     function linkRecord(text) {
         const reference = /\(reference ([0-9a-f]{12})\)/.exec(text)?.[1];
         if (reference && words.list) {
-            const href = `${words.list}?${new URLSearchParams({reference})}`;
+            const href = `${words.list.split("?")[0]}?${new URLSearchParams({reference})}`;
             status.append(" ", element("a", {href, textContent: words.toCall}));
         }
     }

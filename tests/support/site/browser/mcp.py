@@ -34,7 +34,7 @@ def greet(name: str, times: Annotated[int, Field(ge=1, le=5)] = 1, loud: bool = 
     return text.upper() if loud else text
 
 
-@tool
+@tool(destructive=False)
 async def order_shirt(ctx: Context, color: Literal["red", "green"]) -> str:
     """Order a shirt; asks for the size."""
     answer = await ctx.aelicit(
@@ -50,7 +50,7 @@ async def order_shirt(ctx: Context, color: Literal["red", "green"]) -> str:
     return f"A {color} shirt in {answer.content['size']}"
 
 
-@tool
+@tool(destructive=False)
 async def climb(ctx: Context, steps: int) -> dict[str, int]:
     """Climb, telling how far it is."""
     for step in range(steps):
@@ -84,7 +84,7 @@ def dress(
     return repr((size, warm))
 
 
-@tool
+@tool(destructive=False)
 async def order_socks(ctx: Context) -> str:
     """Order socks; asks how many."""
     answer = await ctx.aelicit(
@@ -149,7 +149,7 @@ def label(labels: list[str] = ["new"]) -> str:  # noqa: B006 (nothing changes it
     return repr(labels)
 
 
-@tool
+@tool(destructive=False)
 async def wait(ctx: Context) -> str:
     """Never end."""
     await ctx.aprogress(3, 10)
@@ -157,7 +157,7 @@ async def wait(ctx: Context) -> str:
     return ""
 
 
-@tool
+@tool(destructive=False)
 async def pick_number(ctx: Context) -> str:
     """Ask for an even number, of three fields."""
     answer = await ctx.aelicit(
@@ -175,7 +175,7 @@ async def pick_number(ctx: Context) -> str:
     return repr(answer.content)
 
 
-@tool
+@tool(destructive=False)
 async def visit(ctx: Context) -> str:
     """Send the user to a page with a very long address."""
     answer = await ctx.aelicit_url("Please look at this.", "https://example.com/?" + "x" * 1500)
@@ -188,7 +188,7 @@ def erase(name: str, everywhere: bool, count: int) -> str:
     return repr((name, everywhere, count))
 
 
-@tool(task="required")
+@tool(task="required", destructive=False)
 async def export_all(ctx: Context) -> dict[str, int]:
     """Export, as a task that asks."""
     answer = await ctx.aelicit(
@@ -249,6 +249,7 @@ def hostile_result(name: str = "") -> str:
 default_server.register_tool(
     hostile_result,
     name="hostile",
+    destructive=False,
     title=SCRIPT,
     description=SCRIPT + "y" * 2000,
     input_schema={
