@@ -66,7 +66,8 @@ class Page(BoundedList):
             return None
 
     def tabs(self, request: HttpRequest) -> list[dict[str, Any]]:
-        pages: list[dict[str, Any]] = []
+        start = reverse(f"{self.admin_site.name}:app_list", args=[self.opts.app_label])
+        pages: list[dict[str, Any]] = [{"url": start, "title": _("Overview"), "is_here": False}]
         sees_all_calls = request.user.has_perm("django_mcp.view_callrecord")
         for name, title, models in TABS:
             if models and not any(self._may_see(request, model) for model in models):
@@ -78,7 +79,12 @@ class Page(BoundedList):
             if url is not None:
                 pages.append({"url": url, "title": title, "is_here": False})
         # The page of a row belongs to its list.
-        here = [page for page in pages if request.path.startswith(page["url"])]
+        here = [
+            page
+            for page in pages
+            if request.path.startswith(page["url"])
+            and (page["url"] != start or request.path == start)
+        ]
         if here:
             max(here, key=lambda each: len(each["url"]))["is_here"] = True
         return pages

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -14,6 +14,9 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
+if TYPE_CHECKING:
+    from django_mcp.admin.figures import Part
+
 MAX_CHARS = 200
 MAX_WORDS = 10
 """Of a search, as for the generated tools: each word is compared with every row."""
@@ -24,6 +27,10 @@ MAX_FILTER_CHARS = 1000
 
 class BoundedList(admin.ModelAdmin):  # type: ignore[type-arg]  # Django has no type arguments
     """A model's admin whose list bounds its search, the values of its filters and the selected keys."""
+
+    def overview(self, request: HttpRequest) -> Part | None:
+        """Return what the start page says of the model; None: nothing, or nothing that the user may see."""
+        return None
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

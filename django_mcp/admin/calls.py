@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
@@ -39,6 +40,9 @@ from django_mcp.calls.sizes import to_tokens
 from django_mcp.conf import settings
 from django_mcp.models import CallRecord, Session
 from django_mcp.protocol.json import JSONDecodeError, decode
+
+if TYPE_CHECKING:
+    from django_mcp.admin.figures import Part
 
 _IDENTIFIERS = re.compile(r"(?P<session>[0-9a-f]{32})|[0-9a-f]{12}")
 """The key of a session or an error reference."""
@@ -122,6 +126,11 @@ class CallRecordAdmin(ReadOnlyList):
             return code(decode(call.arguments.encode())) if call.arguments else "-"
         except JSONDecodeError:
             return escape_invisible(call.arguments)
+
+    def overview(self, request: HttpRequest) -> Part | None:
+        from django_mcp.admin.overview import tell_calls
+
+        return tell_calls(self) if self.sees_all(request) else None
 
     def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
         from django_mcp.admin.connect import kept_arguments

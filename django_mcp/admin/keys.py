@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
@@ -38,6 +38,9 @@ from django_mcp.endpoints.usable_entries import (
 from django_mcp.models.keys import APIKey
 from django_mcp.server.exchange.visibility import Allowed
 from django_mcp.servers import all_servers
+
+if TYPE_CHECKING:
+    from django_mcp.admin.figures import Part
 
 LIFETIMES = (
     ("30", _("in 30 days")),
@@ -183,6 +186,11 @@ class APIKeyAdmin(VisibleList):
         ),
         (_("Status"), {"fields": readonly_fields}),
     )
+
+    def overview(self, request: HttpRequest) -> Part | None:
+        from django_mcp.admin.overview import tell_keys
+
+        return tell_keys(self, request)
 
     def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
         opened = make_key("api-key", row.user_id, f"mcp_{row.prefix}")

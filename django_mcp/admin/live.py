@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin, messages
 from django.core.handlers.asgi import ASGIRequest
@@ -43,6 +43,9 @@ from django_mcp.models import APIKey, Session, Stream
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.servers import all_servers
 
+if TYPE_CHECKING:
+    from django_mcp.admin.figures import Part
+
 FEED_EVERY_S = 2.0
 FEED_FOR_S = 60.0
 """After this time the page reconnects, which fails if the user has lost the permission."""
@@ -77,6 +80,11 @@ class StreamAdmin(ReadOnlyList):
         "uri_count",
         "queued_events",
     )
+
+    def overview(self, request: HttpRequest) -> Part | None:
+        from django_mcp.admin.overview import tell_streams
+
+        return tell_streams(self, request)
 
     def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
         if row.session_id is None:
@@ -171,6 +179,11 @@ class SessionAdmin(ReadOnlyList):
         "last_seen_at",
         "expires_at",
     )
+
+    def overview(self, request: HttpRequest) -> Part | None:
+        from django_mcp.admin.overview import tell_sessions
+
+        return tell_sessions(self, request)
 
     def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
         models = {

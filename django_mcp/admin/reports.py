@@ -24,6 +24,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _t
 
 from django_mcp.admin.base import KINDS
+from django_mcp.admin.figures import draw_line
 from django_mcp.admin.texts import escape_invisible
 from django_mcp.calls.call import upper_ms
 from django_mcp.calls.rows import KEPT_MINUTES, WHAT
@@ -114,11 +115,12 @@ def find_summary(key: str, name: str = "") -> dict[str, Any]:
 
 
 def summarise(span: Span, name: str = "") -> dict[str, Any]:
-    """Return the points of the charts for calls of a name, or all, and a row for each name."""
+    """Return the points of the charts for calls of a name, or all, their total, and a row for each name."""
     last = int(time.time() // 60)
     first = span.first_minute(last)
     slots = range(first, last + 1, span.width)
     points: defaultdict[int, _Tally] = defaultdict(_Tally)
+    total = _Tally()
     names: defaultdict[tuple[str, str, str], _Tally] = defaultdict(_Tally)
     known = _known_names()
     for slot, server, method, called, outcome, step, count in _counts(span.width, first, last):
@@ -126,6 +128,7 @@ def summarise(span: Span, name: str = "") -> dict[str, Any]:
         names[server, method, called_name].add(slot, outcome, step, count)
         if not name or name == called_name:
             points[slot].add(slot, outcome, step, count)
+            total.add(slot, outcome, step, count)
     values = [points[slot].to_json() for slot in slots]
     most = sorted(names.items(), key=lambda item: -item[1].calls)[:MAX_NAMES]
     rows = [
@@ -143,6 +146,7 @@ def summarise(span: Span, name: str = "") -> dict[str, Any]:
         # Bounds of the points, as the list of calls takes them; the last point is not over.
         "bounds": [_moment(slot).isoformat() for slot in (*slots, slots[-1] + span.width)],
         "minutes": span.width,
+        "total": total.to_json(),
         **{key: [point[key] for point in values] for key in ("calls", "errors", "p50", "p95")},
         "names": rows,
     }
@@ -169,9 +173,7 @@ def calls_of_the_day(server_name: str) -> dict[tuple[str, str], Any]:
     calls: dict[tuple[str, str], Any] = {}
     for row in find_summary("day")["names"]:
         if row["server"] == server_name and row["name"]:
-            scale = (HEIGHT - 2) / max(row["points"])
-            heights = [HEIGHT - 1 - round(scale * count) for count in row["points"]]
-            line = " ".join(f"{at},{height}" for at, height in enumerate(heights))
+            line = draw_line(row["points"], HEIGHT, max(row["points"]))
             calls |= {
                 (kind, row["name"]): {**row, "line": line} for kind in KINDS.get(row["method"], ())
             }

@@ -164,6 +164,16 @@ async def try_layer() -> None:
         await _cancellable(layer.receive(channel))
 
 
+async def reach_layer(within_s: float = 0.3) -> None:
+    """Send a message to a group that nobody is in; raise an error of the layer, or `TimeoutError`.
+
+    Unlike `try_layer`, it leaves no channel behind, so that it can be called again and again.
+    """
+    layer: Any = get_channel_layer()
+    async with asyncio.timeout(within_s):
+        await _cancellable(layer.group_send("django-mcp-nobody", {"type": "django_mcp.try"}))
+
+
 async def _cancellable(work: Awaitable[T]) -> T:
     """Await a method of the layer, and raise a cancellation that it swallowed.
 

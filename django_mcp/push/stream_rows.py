@@ -59,7 +59,8 @@ def count_requests(hub: ServerHub) -> JSONObject | None:
 
     The shape is `{"total": 3, "sessions": {key: 2}, "callers": [[server, principal key, primary
     key of the user, revision, client name, client version, 1]], "threads": [busy threads, all
-    threads, calls that wait for one], "held": [[what occupies a thread for long, since when]]}`.
+    threads, calls that wait for one], "held": [[what occupies a thread for long, since when]],
+    "exhausted": since when no thread became free, or None}`.
     """
     # A task goes on after its request was answered.
     running = [call for call in hub.calls if call.method != LISTEN and call.detached_run is None]
@@ -83,6 +84,9 @@ def count_requests(hub: ServerHub) -> JSONObject | None:
             for what, seconds in busy[:MAX_HELD]
             if seconds >= HELD_AFTER_S
         ],
+        "exhausted": (
+            round(now_s - (pool.short_s or 0.0)) if pool is not None and pool.is_exhausted else None
+        ),
     }
 
 

@@ -1,4 +1,4 @@
-"""The tabs of the package's pages, for the admin's own pages."""
+"""The tabs of the package's pages and the start page, for the admin's own pages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,20 @@ register = template.Library()
 @register.inclusion_tag("admin/django_mcp/tabs.html", takes_context=True)
 def django_mcp_tabs(context: Any) -> dict[str, Any]:
     """Show the pages that the user may open, on a page of an admin site that has them."""
-    request = context["request"]
+    page = _find_page(context["request"])
+    return {"tabs": page.tabs(context["request"]) if page is not None else []}
+
+
+@register.inclusion_tag("admin/django_mcp/overview.html", takes_context=True)
+def django_mcp_overview(context: Any) -> dict[str, Any]:
+    """Show the start page on the index of the app, in an admin site that has the package's pages."""
+    # Loads what only this page needs.
+    from django_mcp.admin.overview import find_overview
+
+    page = _find_page(context["request"])
+    return {} if page is None else find_overview(page, context["request"])
+
+
+def _find_page(request: Any) -> Any:
     site = getattr(request.resolver_match.func, "admin_site", None)
-    page = site._registry.get(Session) if site is not None else None
-    return {"tabs": page.tabs(request) if page is not None else []}
+    return site._registry.get(Session) if site is not None else None

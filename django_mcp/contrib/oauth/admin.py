@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -10,14 +11,21 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.forms import Field
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
+from django.utils.translation import ngettext
 
 from django_mcp.admin.bounded import BoundedList
+from django_mcp.admin.figures import Part, Trouble, show_number
 from django_mcp.contrib.oauth.metadata import issuer_of
 from django_mcp.contrib.oauth.models import ClientEndpoint, SignIn
 from django_mcp.contrib.oauth.protected_resources import takes_tokens_of
 from django_mcp.contrib.oauth.room import find_crowding
+
+REFUSED_WITHIN = timedelta(hours=1)
+"""How far back the start page counts refusals."""
 
 
 @admin.register(ClientEndpoint)
@@ -71,6 +79,26 @@ class SignInAdmin(BoundedList):
         "remedy",
     )
     readonly_fields = fields
+
+    def overview(self, request: HttpRequest) -> Part | None:
+        """Return the refusals of the last hour."""
+        if not self.has_view_permission(request):
+            return None
+        since = timezone.now() - REFUSED_WITHIN
+        refused = SignIn.objects.filter(at__gt=since, is_refused=True).count()
+        if not refused:
+            return None
+        text = ngettext(
+            "%(count)s sign-in was refused in the last hour.",
+            "%(count)s sign-ins were refused in the last hour.",
+            refused,
+        )
+        info: Any = self.model._meta
+        url = reverse(f"{self.admin_site.name}:{info.app_label}_{info.model_name}_changelist")
+        trouble = Trouble(
+            text=text % {"count": show_number(refused)}, url=f"{url}?is_refused__exact=1"
+        )
+        return Part(troubles=(trouble,))
 
     @admin.display(description=_lazy("client"), ordering="client_name")
     def client(self, sign_in: SignIn) -> str:

@@ -6,14 +6,15 @@ from typing import Any, ClassVar
 
 from asgiref.sync import async_to_sync
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext_lazy
+from django.utils.translation import ngettext, ngettext_lazy
 
 from django_mcp.admin.base import note_actions, without_transaction
+from django_mcp.admin.figures import Figure, Part, Trouble, show_number
 from django_mcp.admin.lists import BY_USERNAME, ReadOnlyList, RevisionFilter, ServerFilter
 from django_mcp.admin.permissions import may_any, only_visible
 from django_mcp.admin.texts import escape_invisible
@@ -65,6 +66,32 @@ class TaskAdmin(ReadOnlyList):
             if server is not None:
                 async_to_sync(sweep_tasks)(server.engine, may_begin=False)
         return super().changelist_view(request, extra_context)
+
+    def overview(self, request: HttpRequest) -> Part | None:
+        """Return the tasks that work or wait, and those whose worker has gone."""
+        if not self.has_view_permission(request):
+            return None
+        now, url = timezone.now(), self.url_of("task_changelist")
+        tasks = self.get_queryset(request).order_by().exclude(status__in=FINAL)
+        tasks = tasks.filter(expires_at__gt=now)
+        counts = dict(tasks.values_list("status").annotate(count=Count("pk")))
+        lost = tasks.filter(status=Task.Status.WORKING, leased_until__lt=now).count()
+        figure = Figure(
+            title=_("Tasks"),
+            value=show_number(counts.get(Task.Status.WORKING, 0)),
+            url=f"{url}?status__exact={Task.Status.WORKING}",
+            note=_t("%(count)s wait for input")
+            % {"count": show_number(counts.get(Task.Status.INPUT_REQUIRED, 0))},
+        )
+        text = ngettext(
+            "The worker of %(count)s task has gone.",
+            "The workers of %(count)s tasks have gone.",
+            lost,
+        )
+        trouble = Trouble(text=text % {"count": show_number(lost)}, url=url, is_severe=True)
+        return Part(
+            figures=(figure,), troubles=(trouble,) if lost else (), is_used=bool(counts) or None
+        )
 
     def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
         named = {"server": row.server, "name": row.tool}

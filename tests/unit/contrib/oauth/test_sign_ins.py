@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
 from django.core.cache import cache
 from django.db import connection
 from django.test import Client, RequestFactory
+from django.utils import timezone
 
 from django_mcp.contrib.oauth import sign_ins
 from django_mcp.contrib.oauth.models import SignIn
@@ -149,6 +152,27 @@ def test_a_refused_token_request_is_told_without_its_secrets(caplog: Any):
     assert (row.step, row.client_id) == ("token", "nobody")
     assert not any("s3cret" in text for text in warnings(caplog))
     assert "s3cret" not in row.reason
+
+
+def test_the_start_page_of_the_admin_counts_refusals_of_the_last_hour(admin_client: Client):
+    refuse()
+    refuse("192.0.2.2")
+    report(Step.REGISTRATION, request_of())
+    SignIn.objects.create(at=timezone.now() - timedelta(hours=2), step="token", is_refused=True)
+    clerk = Client()
+    user: Any = get_user_model().objects.create_user("clerk", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename="view_session"))
+    clerk.force_login(user)
+    told = [
+        [
+            (trouble.text, trouble.url)
+            for trouble in each.get("/admin/django_mcp/").context["troubles"]
+        ]
+        for each in (admin_client, clerk)
+    ]
+
+    text = "2 sign-ins were refused in the last hour."
+    assert told == [[(text, "/admin/django_mcp_oauth/signin/?is_refused__exact=1")], []]
 
 
 @pytest.mark.parametrize("page", ["signin", "clientendpoint"])
