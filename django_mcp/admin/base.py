@@ -29,6 +29,7 @@ from django_mcp.servers import MCPServer
 
 TABS = (
     ("live", _("Live"), ("session", "stream")),
+    ("running", _("Running"), ("callrecord",)),
     ("disabledentry_changelist", _("Catalogue"), ("disabledentry",)),
     ("charts", _("Charts"), ("callrecord",)),
     ("callrecord_changelist", _("Calls"), ("callrecord",)),
@@ -73,7 +74,7 @@ class Page(BoundedList):
             if models and not any(self._may_see(request, model) for model in models):
                 continue
             # They show all calls together.
-            if name in ("charts", "errors") and not sees_all_calls:
+            if name in ("running", "charts", "errors") and not sees_all_calls:
                 continue
             url = self.find_url(name)
             if url is not None:

@@ -15,7 +15,10 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from django_mcp.admin.figures import Part
+    from django_mcp.admin.running import Reported, RunningTable
 
 MAX_CHARS = 200
 MAX_WORDS = 10
@@ -30,6 +33,12 @@ class BoundedList(admin.ModelAdmin):  # type: ignore[type-arg]  # Django has no 
 
     def overview(self, request: HttpRequest) -> Part | None:
         """Return what the start page says of the model; None: nothing, or nothing that the user may see."""
+        return None
+
+    def tell_running(
+        self, request: HttpRequest, reported: Sequence[Reported]
+    ) -> RunningTable | None:
+        """Return the rows of the model that run now, with what the workers report of them; None: none can."""
         return None
 
     def get_search_results(

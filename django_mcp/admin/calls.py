@@ -23,6 +23,7 @@ from django.utils.html import format_html
 from django.utils.timezone import is_aware, localtime
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_POST
 
 from django_mcp.admin.base import note_actions, require_permissions
 from django_mcp.admin.lists import (
@@ -192,12 +193,28 @@ class CallRecordAdmin(ReadOnlyList):
     def get_urls(self) -> list[Any]:
         view = self.admin_site.admin_view
         return [
+            path("running/", view(self.running_view), name="django_mcp_running"),
+            path(
+                "running/cancel/",
+                view(require_POST(self.cancel_view)),
+                name="django_mcp_running_cancel",
+            ),
             path("errors/", view(self.errors_view), name="django_mcp_errors"),
             path("export/", view(self.export_view), name="django_mcp_calls_export"),
             path("charts/", view(self.charts_view), name="django_mcp_charts"),
             path("charts/data/", view(self.data_view), name="django_mcp_charts_data"),
             *super().get_urls(),
         ]
+
+    def running_view(self, request: HttpRequest) -> HttpResponse:
+        from django_mcp.admin.running import running_view
+
+        return running_view(self, request)
+
+    def cancel_view(self, request: HttpRequest) -> HttpResponse:
+        from django_mcp.admin.running import cancel_view
+
+        return cancel_view(self, request)
 
     def errors_view(self, request: HttpRequest) -> HttpResponse:
         from django_mcp.admin.reports import SPANS, find_errors

@@ -115,6 +115,7 @@ def tell_calls(page: Page) -> Part:
         Figure(
             title=_("Running calls"),
             value=show_number(running),
+            url=page.url_of("running"),
             note=_("%(count)s wait for a thread") % {"count": show_number(queued)}
             if queued
             else "",
@@ -222,13 +223,15 @@ def _tell_workers(url: str) -> tuple[Figure, list[Trouble]]:
         )
         values = {"count": show_number(len(lost)), "names": _join(map(str, lost))}
         troubles.append(Trouble(text=text % values, url=url, is_severe=True))
-    note = _("%(busy)s of %(all)s threads are busy") % {
-        "busy": show_number(busy),
-        "all": show_number(threads),
-    }
-    figure = Figure(
-        title=_("Workers"), value=show_number(len(alive)), url=url, note=note if threads else ""
-    )
+    note = ""
+    if threads:
+        note = _("%(busy)s of %(all)s threads are busy") % {
+            "busy": show_number(busy),
+            "all": show_number(threads),
+        }
+    elif not alive:
+        note = _("idle ones do not report")
+    figure = Figure(title=_("Workers"), value=show_number(len(alive)), url=url, note=note)
     return figure, troubles
 
 

@@ -25,6 +25,8 @@ from weakref import WeakSet
 
 from django_mcp.log import logger
 from django_mcp.process import reset_on
+from django_mcp.server.exchange.call import Call
+from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import Limits, QuotaMeter
 from django_mcp.server.exchange.timers import call_in_loop
 
@@ -144,6 +146,16 @@ class ThreadJob:
     def is_abandoned(self) -> bool:
         """Whether its result is no longer awaited."""
         return False
+
+    @property
+    def exchange(self) -> Exchange | None:
+        """The exchange that it is for, as long as that needs it."""
+        return None
+
+    @property
+    def call(self) -> Call | None:
+        """The call whose handler it runs."""
+        return None
 
     def describe(self) -> str:
         """Return a description for operators."""
@@ -279,6 +291,12 @@ class LoopPool(Executor):
     def waiting_bytes(self) -> int:
         """How many bytes of what clients sent the waiting work holds."""
         return self._queue.bytes
+
+    @property
+    def jobs(self) -> list[ThreadJob]:
+        """The work of the threads."""
+        with self._lock:
+            return list(self._running)
 
     def find_state(self) -> PoolState:
         """Return the state of the pool."""

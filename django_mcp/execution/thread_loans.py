@@ -107,7 +107,7 @@ class ThreadLoan(Record, weakref=True):
             except QueueFull:
                 raise ToolError(BUSY) from None
             if not is_started and self.exchange is not None:
-                self.exchange.channel.waits_for_thread = True
+                self.exchange.channel.begin_wait()
             if not self._is_over:
                 self._turn = turn
         if turn.began_s is None:
@@ -134,6 +134,10 @@ class _Turn(ThreadJob):
     @property
     def is_abandoned(self) -> bool:
         return self._is_over
+
+    @property
+    def exchange(self) -> Exchange | None:
+        return self._exchange
 
     def describe(self) -> str:
         exchange = self._exchange
@@ -171,7 +175,7 @@ class _Turn(ThreadJob):
 
         exchange = self._exchange
         if exchange is not None:
-            exchange.channel.waits_for_thread = False
+            exchange.channel.end_wait()
         del exchange
         try:
             with usable_connections(lambda: not self._is_over) as is_in_use:

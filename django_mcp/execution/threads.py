@@ -93,7 +93,7 @@ class ThreadScope:
         pool = None if is_nested else pools.pool if call.detached_run is None else pools.task_pool
         if pool is None:
             return cast(T, await pools.nested(function, call, aliases))
-        call.exchange.channel.waits_for_thread = True
+        call.exchange.channel.begin_wait()
         _submitting.call = call
         try:
             return cast(T, await pools.by_pool[pool](function, call, aliases))
@@ -136,6 +136,15 @@ def find_pool_states() -> dict[str, PoolState]:
         return {}
     by_setting = {"SYNC_THREADS": pools.pool, "TASK_THREADS": pools.task_pool}
     return {name: pool.find_state() for name, pool in by_setting.items() if pool is not None}
+
+
+def find_held() -> list[tuple[Exchange, Call | None]]:
+    """Return what holds a thread for handlers or tasks: an exchange, and its call if a handler runs there."""
+    pools = _thread_pools.current
+    if pools is None:
+        return []
+    jobs = [job for pool in (pools.pool, pools.task_pool) if pool is not None for job in pool.jobs]
+    return [(job.exchange, job.call) for job in jobs if job.exchange is not None]
 
 
 async def run_in_pool(function: Callable[[], T], breaker: Breaker | None = None) -> T:
@@ -223,6 +232,14 @@ class _HandlerJob(AwaitedJob):
     def key(self) -> Hashable:
         return self._ctx.exchange.caller.quota_key
 
+    @property
+    def exchange(self) -> Exchange:
+        return self._ctx.exchange
+
+    @property
+    def call(self) -> Call:
+        return self._ctx
+
     def describe(self) -> str:
         call = self._ctx
         name = getattr(call.entry, "name", "")
@@ -248,7 +265,7 @@ class _ThreadPools:
             if call.is_cancelled:
                 # The call was cancelled while this waited for a thread.
                 raise HandlerAbandoned
-            call.exchange.channel.waits_for_thread = False
+            call.exchange.channel.end_wait()
             if aliases:
                 function = partial(run_atomically, function, call.must_roll_back, aliases)
             return run_with_connections(function, call.is_awaited)

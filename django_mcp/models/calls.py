@@ -79,10 +79,32 @@ class CallRecord(Table):
         _("characters of the result"), default=0, db_default=0, editable=False
     )
 
+    result_bytes = models.PositiveIntegerField(
+        _("result (bytes)"), default=0, db_default=0, editable=False
+    )
+    queue_ms = models.FloatField(
+        _("waited for a thread (ms)"), null=True, blank=True, editable=False
+    )
+    handler_ms = models.FloatField(
+        _("in the handler (ms)"),
+        null=True,
+        blank=True,
+        editable=False,
+        help_text=_("With the conversion of the result, without the wait for a thread."),
+    )
+    faulty = models.CharField(
+        _("wrong arguments"),
+        max_length=200,
+        blank=True,
+        db_default="",
+        editable=False,
+        help_text=_("The arguments that were refused, by their place in the schema."),
+    )
+
     class Meta:
         verbose_name = _("call")
         verbose_name_plural = _("calls")
-        default_permissions = ("view", "delete", "export")
+        default_permissions = ("view", "delete", "export", "cancel")
         indexes = (
             models.Index(fields=["-started_at", "-id"], name="django_mcp_call_time"),
             # Most calls are in none, and few have a reference.

@@ -186,6 +186,14 @@ class Worker(Table):
         _("in flight"), null=True, blank=True, help_text=_("Requests that it answered recently.")
     )
 
+    cancelled = JSONTextField(
+        _("calls to cancel"),
+        null=True,
+        blank=True,
+        editable=False,
+        help_text=_("Those that operators cancel; the process reads them with its next report."),
+    )
+
     class Meta:
         verbose_name = _("worker")
         verbose_name_plural = _("workers")

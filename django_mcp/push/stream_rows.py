@@ -26,6 +26,7 @@ from django_mcp.models.sessions import Stream, Worker
 from django_mcp.process import PerProcess
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.sanitize import clean, name_and_version
+from django_mcp.push.call_reports import LISTEN, cancel_calls, report_calls
 from django_mcp.server.clients import SessionHandle, StreamHandle
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.caller import key_of
@@ -50,9 +51,6 @@ MAX_HELD = 5
 HELD_AFTER_S = 5.0
 """Threads that are listed with what they run, and after how long."""
 
-LISTEN = "subscriptions/listen"
-"""It is in flight while its stream is open, and counted as a stream."""
-
 
 def count_requests(hub: ServerHub) -> JSONObject | None:
     """Return the calls in flight in a process; None: there are none.
@@ -60,7 +58,8 @@ def count_requests(hub: ServerHub) -> JSONObject | None:
     The shape is `{"total": 3, "sessions": {key: 2}, "callers": [[server, principal key, primary
     key of the user, revision, client name, client version, 1]], "threads": [busy threads, all
     threads, calls that wait for one], "held": [[what occupies a thread for long, since when]],
-    "exhausted": since when no thread became free, or None}`.
+    "exhausted": since when no thread became free, or None, "long": [what `report_calls` says of
+    calls], "long_count": how many there are}`.
     """
     # A task goes on after its request was answered.
     running = [call for call in hub.calls if call.method != LISTEN and call.detached_run is None]
@@ -70,8 +69,9 @@ def count_requests(hub: ServerHub) -> JSONObject | None:
     pool, now_s = find_pool_states().get("SYNC_THREADS"), time.time()
     busy = [] if pool is None else pool.running
     threads = [0, 0, 0] if pool is None else [len(busy), pool.max_threads, pool.waiting]
+    long, long_count = report_calls(hub)
     # A handler runs on after its call has timed out.
-    if not running and not busy:
+    if not running and not busy and not long:
         return None
     callers = Counter(map(_caller, running))
     return {
@@ -87,6 +87,8 @@ def count_requests(hub: ServerHub) -> JSONObject | None:
         "exhausted": (
             round(now_s - (pool.short_s or 0.0)) if pool is not None and pool.is_exhausted else None
         ),
+        "long": long,
+        "long_count": long_count,
     }
 
 
@@ -138,18 +140,20 @@ class StreamRows:
             for id, each in hub.streams.items()
         }
         in_flight, streams = count_requests(hub), dict(hub.streams)
-        if not (now or self._written or in_flight != self._in_flight):
+        if not (now or self._written or in_flight or self._in_flight):
             return
+        has_long = in_flight is not None and bool(in_flight["long"])
 
-        def write() -> tuple[int, set[str]]:
-            written = self._store(now, streams)
+        def write() -> tuple[int, set[str], list[str]]:
+            lease, lost = self._store(now, streams)
             # A new row of the process contains no requests.
-            if in_flight != (self._in_flight if written[0] == self._lease else None):
+            if in_flight != (self._in_flight if lease == self._lease else None):
                 Worker.objects.filter(pk=worker_id()).update(in_flight=in_flight)
-            return written
+            return lease, lost, _take_cancelled() if has_long else []
 
         # If it fails, all of it is written again.
-        lease, lost = await write_in_pool(write)
+        lease, lost, cancelled = await write_in_pool(write)
+        cancel_calls(hub, cancelled)
         self._written, self._in_flight, self._lease = now, in_flight, lease
         for id in lost & hub.streams.keys():
             hub.streams[id].end(Ending.CLOSED)
@@ -186,6 +190,16 @@ class StreamRows:
         # Checked last: the row of the process was there until now, so its deletion has deleted no others.
         is_held = Worker.objects.filter(pk=worker_id()).exists() and lease == worker_lease.number
         return lease, kept - stored if is_held else set()
+
+
+def _take_cancelled() -> list[str]:
+    """Return the calls of this process that operators cancel, and forget them."""
+    row = Worker.objects.filter(pk=worker_id())
+    cancelled: list[str] = row.values_list("cancelled", flat=True).first() or []
+    if cancelled:
+        # Unless another was added meanwhile: then all are cancelled again.
+        row.filter(cancelled=cancelled).update(cancelled=None)
+    return cancelled
 
 
 stream_rows = PerProcess(StreamRows)

@@ -156,8 +156,10 @@ def _register(call: ServedCall, kept: ConnectionState | None) -> Refusal | None:
         if hub.loop is None or exchange.caller.principal is not ANONYMOUS:
             hub = call.server.join_hub()
         hub.calls.add(call)
-    if kept is not None or exchange.caller.principal is not ANONYMOUS:
-        call.cancellable = exchange.channel.timers
+    elif exchange.caller.principal is ANONYMOUS:
+        # It is not listed, so nobody can cancel it.
+        return None
+    call.cancellable = exchange.channel.timers
     return None
 
 
@@ -166,7 +168,7 @@ async def _run_observed(
 ) -> Outcome:
     """Run a request and pass its outcome to the observer; None: it was cancelled."""
     observer = call.server.ports.find_observer() if call.method in _OBSERVED else None
-    started_s = 0.0 if observer is None else time.perf_counter()
+    call.started_s = time.perf_counter()
     outcome: Outcome = None
     try:
         if derived.options.strict:
@@ -177,7 +179,7 @@ async def _run_observed(
     except asyncio.CancelledError:
         timers, exchange = call.cancellable, call.exchange
         is_gone = exchange.channel.is_disconnected and exchange.channel.cancels_on_disconnect
-        if not isinstance(timers, TaskTimers) or not call.is_cancelled or is_gone:
+        if not isinstance(timers, TaskTimers) or call.cancelled_by is None or is_gone:
             # Not only the call was cancelled, but its asyncio task.
             raise
         timers.uncancel()
@@ -193,7 +195,7 @@ async def _run_observed(
         call.is_finished = call.detached_run is None
         call.server.hub.calls.discard(call, kept)
         if observer is not None and not call.is_answered_early:
-            observer(call, outcome, time.perf_counter() - started_s)
+            observer(call, outcome, time.perf_counter() - call.started_s)
     return outcome
 
 

@@ -65,10 +65,10 @@ class PoolScope:
         loop, exchange = asyncio.get_running_loop(), call.exchange
 
         def work() -> T:
-            exchange.channel.waits_for_thread = False
+            exchange.channel.end_wait()
             return function()
 
-        exchange.channel.waits_for_thread = True
+        exchange.channel.begin_wait()
         return await loop.run_in_executor(self._pool, contextvars.copy_context().run, work)
 
 

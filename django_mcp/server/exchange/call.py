@@ -192,6 +192,10 @@ class ToConfirm:
 class DetachedRun(Protocol):
     """What runs a call whose response is sent, or is that of other requests."""
 
+    @property
+    def key(self) -> str:
+        """Its name where it is stored."""
+
     def stop(self) -> None:
         """Cancel the handler, whose result is not needed. From any thread."""
 
@@ -247,6 +251,14 @@ class Call(Record):
     """The arguments that were read otherwise than they were sent, since they did not fit; `?`: unknown ones."""
     result_chars: int = 0
     """How many characters a model reads of the result of a tool."""
+    started_s: float = 0.0
+    """When it began, by `time.perf_counter`."""
+    handled_s: float = 0.0
+    """How long its handler has run in all rounds, with the waits for a thread."""
+    is_suspended: bool = False
+    """Whether its handler waits for an answer or an event, and will run again."""
+    public_id: str = ""
+    """By which operators name it, once a report of this process has."""
     links: Sequence[str] = ()
     """The URIs that the result of the tool links to, if the principal's credentials are restricted."""
     detached_run: DetachedRun | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeAlias
 
@@ -60,6 +61,9 @@ class Channel(Record):
     is_disconnected: bool = False
     """Set by the transport when the client has disconnected, before it cancels."""
     waits_for_thread: bool = False
+    waits_since_s: float = 0.0
+    waited_s: float = 0.0
+    """How long it has waited for threads, without the wait that goes on."""
     shield: Shield | None = None
     """Made by the first `ctx.shield()`."""
     pending: PendingBytes | None = None
@@ -71,6 +75,17 @@ class Channel(Record):
     def is_gone(self) -> bool:
         """Whether the client has disconnected, from the batch if this is a part of one."""
         return (self.batch or self).is_disconnected
+
+    def begin_wait(self) -> None:
+        """Note that it waits for a thread from now on."""
+        self.waits_since_s = time.perf_counter()
+        self.waits_for_thread = True
+
+    def end_wait(self) -> None:
+        """Note that it has a thread, or waits for none any more. From that thread."""
+        if self.waits_for_thread:
+            self.waits_for_thread = False
+            self.waited_s += time.perf_counter() - self.waits_since_s
 
     def interrupt(self, cancel: Callable[[], object]) -> bool:
         """Call `cancel` for the client; return False if a shielded handler delays it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -122,6 +123,7 @@ class HandlerRun(Record):
         """Run the handler again until it has an outcome, or needs what another request has to bring."""
         call = self.call
         while isinstance(outcome, _Due):
+            call.is_suspended = True
             if isinstance(outcome, SuspendedForWait):
                 call.answers.waited.add(outcome.key)
                 await outcome.wait()
@@ -140,6 +142,7 @@ class HandlerRun(Record):
                 answers.state = state
                 answers.is_resubmit = True
             call.answers.begin()
+            call.is_suspended = False
             outcome = await self._run_round()
         return outcome
 
@@ -153,7 +156,7 @@ class HandlerRun(Record):
             )
         timers = call.exchange.channel.timers or TaskTimers.of_current_task()
         deadline = call.deadline = timers.limit(timeout_s)
-        has_lost = False
+        has_lost, started_s = False, time.perf_counter()
         try:
             while True:
                 try:
@@ -176,6 +179,7 @@ class HandlerRun(Record):
         finally:
             deadline.cancel()
             call.deadline = None
+            call.handled_s += time.perf_counter() - started_s
 
     async def _run_handler(self) -> bytes | Refusal | InputRequired:
         """Convert the arguments, and run the handler where it belongs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -270,3 +271,34 @@ async def test_requests_in_flight_are_shown_per_session_caller_and_worker(
         for each in calls:
             assert (await each).status_code == 200
         await site.until(lambda found: running(found) == ([0], [], 0))
+
+
+RUNNING = "/admin/django_mcp/callrecord/running/"
+
+
+async def test_a_call_of_another_process_is_cancelled_by_an_operator(site: Site, tmp_path: Path):
+    sign = tmp_path / "sign"
+    params = {"name": "wait_for", "arguments": {"path": str(sign)}}
+    request = message("tools/call", params, revision=V2026_07_28)
+    url = f"http://{site.second.host}:{site.second.port}"
+    async with httpx.AsyncClient(base_url=url, timeout=LIMIT_S) as client:
+        call = asyncio.create_task(
+            client.post("/mcp", json=request, headers=headers_for(request, V2026_07_28))
+        )
+        async with asyncio.timeout(LIMIT_S):
+            while True:
+                page = await asyncio.to_thread(site.operator.get, RUNNING)
+                found = re.search(r'name="id" value="([0-9a-f]{32})"', page.text)
+                if found is not None:
+                    break
+                await asyncio.sleep(0.2)
+        address = RUNNING + "cancel/"
+        confirm = await asyncio.to_thread(site.post, address, id=found[1])
+        assert "wait_for" in confirm.text
+        assert not call.done()
+        done = await asyncio.to_thread(site.post, address, id=found[1], confirmed="1")
+        answer = (await call).json()
+
+    assert done.status_code == 302
+    assert answer["error"]["message"] == "Cancelled"
+    await site.until(lambda found: not any(row["running"] for row in found["workers"]))

@@ -25,6 +25,7 @@ WRITTEN = {
     "migrations/0006_corrected_arguments.py": "04a19b6a7eddb8bd",
     "migrations/0007_toolsets_of_keys.py": "141bd33a48b99e4d",
     "migrations/0008_sizes_of_results.py": "a9eb6bc4376e9cba",
+    "migrations/0009_queues_and_handlers.py": "8e793b2d99075cd6",
     "contrib/oauth/migrations/0001_initial.py": "eb8806bfebbabadf",
     "contrib/oauth/migrations/0002_keys_as_bytes.py": "8910d4def881fc08",
     "contrib/oauth/migrations/0003_sign_ins.py": "75d9b4cd168ac9e6",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from asgiref.sync import async_to_sync
 from django.contrib import admin
@@ -23,6 +24,9 @@ from django_mcp.extensions.tasks.core.start import SWEPT_AT_ONCE, sweep_tasks
 from django_mcp.extensions.tasks.core.transitions import advance
 from django_mcp.extensions.tasks.site.models import Task
 from django_mcp.known_servers import find_server
+
+if TYPE_CHECKING:
+    from django_mcp.admin.running import Reported, RunningTable
 
 CANCELLED_AT_ONCE = 100
 
@@ -76,12 +80,14 @@ class TaskAdmin(ReadOnlyList):
         tasks = tasks.filter(expires_at__gt=now)
         counts = dict(tasks.values_list("status").annotate(count=Count("pk")))
         lost = tasks.filter(status=Task.Status.WORKING, leased_until__lt=now).count()
+        waiting = counts.get(Task.Status.INPUT_REQUIRED, 0)
         figure = Figure(
             title=_("Tasks"),
             value=show_number(counts.get(Task.Status.WORKING, 0)),
             url=f"{url}?status__exact={Task.Status.WORKING}",
-            note=_t("%(count)s wait for input")
-            % {"count": show_number(counts.get(Task.Status.INPUT_REQUIRED, 0))},
+            note=_t("%(count)s wait for input") % {"count": show_number(waiting)}
+            if waiting
+            else "",
         )
         text = ngettext(
             "The worker of %(count)s task has gone.",
@@ -92,6 +98,41 @@ class TaskAdmin(ReadOnlyList):
         return Part(
             figures=(figure,), troubles=(trouble,) if lost else (), is_used=bool(counts) or None
         )
+
+    def tell_running(
+        self, request: HttpRequest, reported: Sequence[Reported]
+    ) -> RunningTable | None:
+        """Return the tasks that work or wait for input, the oldest first, with the workers that run them."""
+        # Django loads this module when it starts, and that needs other parts of the package.
+        from django_mcp.admin.running import MAX_SHOWN, RunningRow, RunningTable, show
+
+        if not self.has_view_permission(request):
+            return None
+        now = timezone.now()
+        tasks = self.get_queryset(request).exclude(status__in=FINAL).filter(expires_at__gt=now)
+        shown = tasks.select_related("user").order_by("created_at", "id")[:MAX_SHOWN]
+        of_task = {call["task"]: (worker, call) for worker, call in reported if call["task"]}
+        may_cancel = self.has_cancel_permission(request)
+        rows = []
+        for task in shown:
+            worker, call = of_task.get(task.pk, (None, None))
+            entry = self.link_entry(request, task.server, "tools/call", task.tool)
+            chosen = {"action": "cancel", "index": "0", "_selected_action": task.pk}
+            row = RunningRow(
+                name=show(task.tool, 200),
+                url=entry[0][1] if entry else "",
+                server=show(task.server),
+                client=show(call["client"] or "?") if call else "",
+                user=show(task.user.get_username() if task.user else task.principal_key or "-"),
+                worker=show(worker) if worker else "",
+                seconds=max(0, int((now - task.created_at).total_seconds())),
+                state=self.state(task),
+                note=show(task.status_message, 200),
+                has_thread=call["has_thread"] if call else None,
+                cancel=(self.url_of("task_changelist"), chosen) if may_cancel else None,
+            )
+            rows.append(row)
+        return RunningTable(title=_("Tasks"), rows=rows, count=tasks.count())
 
     def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
         named = {"server": row.server, "name": row.tool}

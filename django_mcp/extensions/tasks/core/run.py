@@ -84,6 +84,11 @@ class TaskRun(Record):
         call.on_progress = self.note
         call.exchange.channel.sink = TaskSink(self.server.hub, self.task, call.exchange.connection)
 
+    @property
+    def key(self) -> str:
+        """See `DetachedRun.key`."""
+        return self.task.id
+
     def note(self, message: str) -> None:
         self.message = message
         self._news.set()
@@ -279,6 +284,7 @@ async def finish_run(run: TaskRun, begin: Callable[[], Spawned[bytes | Refusal]]
     beating = asyncio.ensure_future(run.beat())
     outcome: Outcome = None
     started = time.perf_counter()
+    call.started_s = call.started_s or started
     try:
         try:
             outcome = await asyncio.wrap_future(running)

@@ -1,0 +1,87 @@
+"""The start page and the page of what runs in a browser."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+from playwright.async_api import expect
+
+from tests.live.browser.pages import AdminPages, call
+
+
+async def test_the_start_page_shows_calls_and_leads_to_their_pages(admin: AdminPages):
+    page = admin.page
+    for name in ("Ann", "Bob"):
+        await call(admin.site, "greet", {"name": name})
+    await page.get_by_role("link", name="Model Context Protocol").first.click()
+    figure = page.locator(".mcp-figures > div", has_text="Calls in the last hour")
+    # It reads itself again, once the calls are written.
+    await expect(figure.locator("dd")).to_have_text(re.compile("[2-9]"), timeout=40_000)
+    await expect(page.locator(".mcp-minutes polyline")).to_have_count(2)
+    await expect(page.locator(".mcp-tabs [aria-current]")).to_have_text("Overview")
+    await admin.check()
+    await admin.screenshot("overview")
+
+    await figure.get_by_role("link").click()
+    await expect(page.locator("#mcp-charts")).to_be_visible()
+    assert admin.complaints == []
+
+
+@pytest.mark.parametrize("width", [360, 1000])
+async def test_the_start_page_fits_the_viewport(admin: AdminPages, width: int):
+    await admin.page.set_viewport_size({"width": width, "height": 800})
+    await admin.open("")
+    await expect(admin.page.locator(".mcp-figures > div").first).to_be_visible()
+
+    assert await admin.overhang() <= 0
+
+
+async def test_a_running_call_appears_and_is_cancelled(admin: AdminPages):
+    page = admin.page
+    await admin.open("callrecord/running/")
+    row = page.locator("#mcp-running tbody tr", has=page.get_by_role("link", name="wait"))
+    await expect(row).to_have_count(0)
+    waiting = asyncio.create_task(call(admin.site, "wait"))
+    try:
+        # The page reads itself again.
+        await expect(row).to_have_count(1, timeout=20_000)
+        await expect(row).to_contain_text("tests 1")
+        await expect(row).to_contain_text("running")
+        await admin.check()
+        await admin.screenshot("running")
+        await row.get_by_role("button", name="Cancel wait").click()
+        await expect(page.locator("#content")).to_contain_text("which runs for tests 1")
+        await admin.check()
+        assert not waiting.done()
+        await page.get_by_role("button", name="Yes, cancel the call").click()
+        await expect(page.locator(".messagelist")).to_contain_text("is being cancelled")
+        async with asyncio.timeout(15):
+            answer = await waiting
+    finally:
+        waiting.cancel()
+
+    assert answer["error"]["message"] == "Cancelled"
+    await expect(row).to_have_count(0)
+    assert admin.complaints == []
+
+
+async def test_a_focused_page_is_not_replaced_and_can_be_paused(admin: AdminPages):
+    page = admin.page
+    await page.clock.install()
+    await admin.open("callrecord/running/")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    pause = page.get_by_role("button", name="Pause")
+    region = page.locator("#mcp-running [tabindex]").first
+    await region.focus()
+    await page.clock.fast_forward(7_000)
+    assert asked == []
+    await pause.click()
+    await expect(pause).to_have_attribute("aria-pressed", "true")
+    await page.clock.fast_forward(7_000)
+    assert asked == []
+
+    async with page.expect_response("**/running/"):
+        await pause.click()
