@@ -32,6 +32,7 @@ TABS = (
     ("running", _("Running"), ("callrecord",)),
     ("disabledentry_changelist", _("Catalogue"), ("disabledentry",)),
     ("charts", _("Charts"), ("callrecord",)),
+    ("slow", _("Why slow"), ("callrecord",)),
     ("callrecord_changelist", _("Calls"), ("callrecord",)),
     ("errors", _("Errors"), ("callrecord",)),
     *(tab for part in load_parts("admin") for tab in part.TABS),
@@ -74,7 +75,7 @@ class Page(BoundedList):
             if models and not any(self._may_see(request, model) for model in models):
                 continue
             # They show all calls together.
-            if name in ("running", "charts", "errors") and not sees_all_calls:
+            if name in ("running", "charts", "slow", "errors") and not sees_all_calls:
                 continue
             url = self.find_url(name)
             if url is not None:

@@ -51,6 +51,10 @@ _IDENTIFIERS = re.compile(r"(?P<session>[0-9a-f]{32})|[0-9a-f]{12}")
 MAY_EXPORT = "django_mcp.export_callrecord"
 
 
+def _show_ms(value: float | None) -> str:
+    return "-" if value is None else f"{number_format(round(value, 1), 1, force_grouping=True)} ms"
+
+
 class CallRecordAdmin(ReadOnlyList):
     """The list of calls, which nobody edits."""
 
@@ -90,13 +94,17 @@ class CallRecordAdmin(ReadOnlyList):
     fields = (
         "at",
         "duration",
+        "queue",
+        "in_handler",
         "server",
         "method",
         "name",
         "shown_arguments",
         "coerced",
+        "faulty",
         "result",
         "size",
+        "result_bytes",
         "error",
         "reference",
         "shown_user",
@@ -163,7 +171,16 @@ class CallRecordAdmin(ReadOnlyList):
 
     @admin.display(description=_("duration"), ordering="duration_ms")
     def duration(self, call: CallRecord) -> str:
-        return f"{number_format(round(call.duration_ms, 1), 1, force_grouping=True)} ms"
+        return _show_ms(call.duration_ms)
+
+    @admin.display(description=_("waited for a thread"), ordering="queue_ms")
+    def queue(self, call: CallRecord) -> str:
+        return _show_ms(call.queue_ms)
+
+    @admin.display(description=_("in the handler"), ordering="handler_ms")
+    def in_handler(self, call: CallRecord) -> str:
+        """Return the time with the conversion of the result."""
+        return _show_ms(call.handler_ms)
 
     @admin.display(description=_("result (tokens)"), ordering="result_chars")
     def size(self, call: CallRecord) -> str | None:
@@ -199,6 +216,7 @@ class CallRecordAdmin(ReadOnlyList):
                 view(require_POST(self.cancel_view)),
                 name="django_mcp_running_cancel",
             ),
+            path("slow/", view(self.slow_view), name="django_mcp_slow"),
             path("errors/", view(self.errors_view), name="django_mcp_errors"),
             path("export/", view(self.export_view), name="django_mcp_calls_export"),
             path("charts/", view(self.charts_view), name="django_mcp_charts"),
@@ -215,6 +233,11 @@ class CallRecordAdmin(ReadOnlyList):
         from django_mcp.admin.running import cancel_view
 
         return cancel_view(self, request)
+
+    def slow_view(self, request: HttpRequest) -> HttpResponse:
+        from django_mcp.admin.slow import slow_view
+
+        return slow_view(self, request)
 
     def errors_view(self, request: HttpRequest) -> HttpResponse:
         from django_mcp.admin.reports import SPANS, find_errors

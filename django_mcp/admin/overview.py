@@ -87,7 +87,7 @@ def _find_steps(page: Page, request: HttpRequest) -> Iterator[tuple[str, str]]:
 def tell_calls(page: Page) -> Part:
     """Return the calls of the last hour, and those that run or wait."""
     summary, troubles = _find_hour()
-    total, calls_url = summary["total"], page.url_of("callrecord_changelist")
+    total = summary["total"]
     figures = []
     if settings.RECORD_CALLS or total["calls"]:
         share = total["errors"] / total["calls"] if total["calls"] else 0.0
@@ -107,7 +107,7 @@ def tell_calls(page: Page) -> Part:
             Figure(
                 title=_("95th percentile"),
                 value="-" if p95 is None else f"{show_number(p95, 0 if p95 >= 10 else 1)} ms",
-                url=calls_url,
+                url=page.url_of("slow"),
             ),
         ]
     running, queued = _count_running()

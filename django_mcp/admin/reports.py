@@ -122,7 +122,8 @@ def summarise(span: Span, name: str = "") -> dict[str, Any]:
     points: defaultdict[int, _Tally] = defaultdict(_Tally)
     total = _Tally()
     names: defaultdict[tuple[str, str, str], _Tally] = defaultdict(_Tally)
-    known = _known_names()
+    # Clients invent others.
+    known = find_known()
     for slot, server, method, called, outcome, step, count in _counts(span.width, first, last):
         called_name = called if called in known.get((server, method), ()) else ""
         names[server, method, called_name].add(slot, outcome, step, count)
@@ -144,7 +145,7 @@ def summarise(span: Span, name: str = "") -> dict[str, Any]:
     return {
         "times": [slot * 60 for slot in slots],
         # Bounds of the points, as the list of calls takes them; the last point is not over.
-        "bounds": [_moment(slot).isoformat() for slot in (*slots, slots[-1] + span.width)],
+        "bounds": [moment_of(slot).isoformat() for slot in (*slots, slots[-1] + span.width)],
         "minutes": span.width,
         "total": total.to_json(),
         **{key: [point[key] for point in values] for key in ("calls", "errors", "p50", "p95")},
@@ -152,8 +153,8 @@ def summarise(span: Span, name: str = "") -> dict[str, Any]:
     }
 
 
-def _known_names() -> dict[tuple[str, str], set[str]]:
-    """Return the names of entries by server and method: clients invent others."""
+def find_known() -> dict[tuple[str, str], set[str]]:
+    """Return the names that are registered, by server and method."""
     return {
         (server.name, method): {
             clean(entry.name, 200)
@@ -199,12 +200,13 @@ def _counts(width: int, first: int, last: int) -> Iterable[tuple[Any, ...]]:
     if width in KEPT_MINUTES:
         tallies = CallTally.objects.filter(width=width, minute__gte=first, minute__lte=last)
         return tallies.values_list("minute", *WHAT, "calls").iterator()
-    begun, end = _moment(first), _moment(last + 1)
+    begun, end = moment_of(first), moment_of(last + 1)
     calls = CallRecord.objects.order_by().filter(started_at__gte=begun, started_at__lt=end)
     return calls.values_list("minute", *WHAT).annotate(count=Count("pk")).iterator()
 
 
-def _moment(minute: int) -> datetime:
+def moment_of(minute: int) -> datetime:
+    """Return a minute since the epoch as the database takes it."""
     moment = datetime.fromtimestamp(minute * 60, UTC)
     return moment if django_settings.USE_TZ else timezone.make_naive(moment)
 
@@ -233,7 +235,7 @@ def find_errors(key: str) -> dict[str, Any]:
     begin = since if cut is None else cut
     failed = CallRecord.objects.filter(outcome__in=ERRORS, started_at__gte=begin).order_by()
     is_known = ~Q(outcome=_Outcome.REFUSED)
-    for (server, method), names in _known_names().items():
+    for (server, method), names in find_known().items():
         is_known |= Q(server=server, method=method, name__in=names)
     shown_name = Case(When(is_known, then=F("name")), default=Value(""))
     numbers: dict[str, Any] = {
@@ -272,7 +274,11 @@ COLUMNS = (
     "client_version",
     "arguments",
     "coerced",
+    "faulty",
     "result_chars",
+    "result_bytes",
+    "queue_ms",
+    "handler_ms",
 )
 
 _FORMULA = re.compile(

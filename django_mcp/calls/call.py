@@ -32,7 +32,11 @@ class RecordedCall:
         revision: the protocol revision.
         client_name, client_version: from the client's `clientInfo`, cut short.
         coerced: the arguments that were read otherwise than they were sent; `?`: unknown ones were dropped.
+        faulty: the arguments that were refused, by their place in the schema.
         result_chars: how many characters a model reads of the result; 0 if no tool gave one.
+        result_bytes: the size of the result as JSON; 0 without one.
+        queue_s: how long it waited for a thread; None: its handler did not begin.
+        handler_s: how long its handler ran, in all rounds.
         arguments: as JSON: the type of each value, or the values if the tool allows recording them.
     """
 
@@ -52,8 +56,12 @@ class RecordedCall:
     session: str = ""
     error: str = ""
     coerced: str = ""
+    faulty: str = ""
     is_known: bool = True
     result_chars: int = 0
+    result_bytes: int = 0
+    queue_s: float | None = None
+    handler_s: float | None = None
 
 
 def step_of(duration_ms: float) -> int:

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any
 
 from django_mcp.calls.call import RecordedCall
+from django_mcp.calls.places import find_places
 from django_mcp.conf import settings
 from django_mcp.execution.background import QUEUE_FULL, BackgroundWriter, send_signal
 from django_mcp.execution.tables import Pruner
@@ -207,6 +208,10 @@ def _note(
     user = getattr(principal, "user", principal)
     name, is_known = _name(server.registry, call)
     client_name, client_version = name_and_version(call.connection.client_info)
+    handled_s, queue_s, handler_s = call.handled_s, None, None
+    if handled_s:
+        queue_s = call.exchange.channel.find_waited_s()
+        handler_s = max(handled_s - queue_s, 0.0)
     return RecordedCall(
         server=server,
         started_at=time.time() - duration_s,
@@ -223,9 +228,13 @@ def _note(
         client_version=client_version,
         arguments=_arguments(call),
         result_chars=call.result_chars,
+        result_bytes=len(answer) if isinstance(answer, bytes) else 0,
+        queue_s=queue_s,
+        handler_s=handler_s,
         session=getattr(call.connection, "key", ""),
         error=clean(failure.error, 100) if failure is not None else "",
         coerced=clean(", ".join(call.coerced), 200) if call.coerced else "",
+        faulty=find_places(call) if failure is not None and failure.problems else "",
     )
 
 

@@ -44,7 +44,19 @@ def text_fields(cls: type[Any]) -> tuple[str, ...]:
 _TEXTS = text_fields(RecordedCall)
 """Fields of `CallRecord` with the value of the same attribute of a `RecordedCall`."""
 
-COLUMNS = ("started_at", "minute", "duration_ms", "step", "result_chars", "server", "user", *_TEXTS)
+COLUMNS = (
+    "started_at",
+    "minute",
+    "duration_ms",
+    "step",
+    "result_chars",
+    "result_bytes",
+    "queue_ms",
+    "handler_ms",
+    "server",
+    "user",
+    *_TEXTS,
+)
 """Fields of `CallRecord`, in the order of `_to_rows`."""
 
 _find_texts = attrgetter(*_TEXTS)
@@ -94,9 +106,20 @@ def _to_rows(
             servers[server] = clean(server, 100)
         started_at = datetime.fromtimestamp(call.started_at, connection.timezone)
         minute, duration_ms = int(call.started_at // 60), call.duration_s * 1000
-        step = step_of(duration_ms)
-        numbers = prepare_time(started_at), minute, duration_ms, step, call.result_chars
-        rows.append((*numbers, servers[server], users[user], *_find_texts(call)))
+        row = (
+            prepare_time(started_at),
+            minute,
+            duration_ms,
+            step_of(duration_ms),
+            call.result_chars,
+            call.result_bytes,
+            None if call.queue_s is None else call.queue_s * 1000,
+            None if call.handler_s is None else call.handler_s * 1000,
+            servers[server],
+            users[user],
+            *_find_texts(call),
+        )
+        rows.append(row)
     return rows
 
 

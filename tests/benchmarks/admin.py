@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,13 @@ FUNCTIONS = {
 """What differs between the engines, with a place for the argument."""
 
 _PAGES: dict[str, tuple[str, dict[str, str]]] = {
+    "start page": ("", {}),
+    "running": ("callrecord/running/", {}),
+    **{
+        f"why slow, {span}": ("callrecord/slow/", {"span": span})
+        for span in ("hour", "day", "week")
+    },
+    "why slow, above 500 ms": ("callrecord/slow/", {"span": "week", "slower": "500"}),
     "live page's data": ("session/live/data/", {}),
     "live, of a client": ("session/live/data/", {"client": "client-7"}),
     "live, of a user": ("session/live/data/", {"user": "user-77"}),
@@ -120,23 +127,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.admin")
     parser.add_argument("--calls", type=int, default=1_000_000)
     parser.add_argument("--engine", choices=ENGINES)
+    parser.add_argument("--tools", type=int, default=len(TOOLS), help="how many are called")
     parser.add_argument("--only", default="", help="the pages with this text")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.here:
-        return _run(options.calls, options.only)
+        return _run(options.calls, options.tools, options.only)
     failed = 0
     for engine in [options.engine] if options.engine else ENGINES:
         command = [sys.executable, "-m", "tests.benchmarks.admin", "--here", "--only", options.only]
         failed |= subprocess.run(
-            [*command, "--calls", str(options.calls)],
+            [*command, "--calls", str(options.calls), "--tools", str(options.tools)],
             env={**os.environ, "TEST_DATABASE": engine, "DJANGO_SETTINGS_MODULE": "tests.settings"},
             check=False,
         ).returncode
     return failed
 
 
-def _run(calls: int, only: str) -> int:
+def _run(calls: int, tools: int, only: str) -> int:
     django.setup()
     from django.conf import settings
     from django.db import connection
@@ -151,22 +159,37 @@ def _run(calls: int, only: str) -> int:
             connection.settings_dict["TEST"]["NAME"] = str(Path(folder, "db.sqlite3"))
         connection.creation.create_test_db(verbosity=0, autoclobber=True)
         try:
-            return _measure(calls, only)
+            return _measure(calls, register(tools), only)
         finally:
             # Threads of the package look for the database until the process ends.
             logging.disable()
             connection.creation.destroy_test_db(":memory:", verbosity=0)
 
 
-def _measure(calls: int, only: str) -> int:
+def register(count: int) -> Sequence[str]:
+    """Return the names of so many tools: those of the shop, and others that are registered on its server."""
+    from django_mcp.servers import default_server
+
+    others = [f"generated_{at}" for at in range(count - len(TOOLS))]
+    for name in others:
+        default_server.register_tool(_do_nothing, name=name)
+    return (*TOOLS, *others)[:count]
+
+
+def _do_nothing(text: str = "") -> str:
+    """Do nothing."""
+    return text
+
+
+def _measure(calls: int, tools: Sequence[str], only: str) -> int:
     from django.contrib.auth import get_user_model
     from django.db import connection
     from django.test import Client
 
     started_s = time.perf_counter()
-    fill(calls)
+    fill(calls, tools)
     print(
-        f"\n{connection.vendor}: {calls:,} calls, filled in {time.perf_counter() - started_s:.0f} s\n"
+        f"\n{connection.vendor}: {calls:,} calls of {len(tools)} tools, filled in {time.perf_counter() - started_s:.0f} s\n"
     )
     client = Client()
     boss = get_user_model().objects.create_superuser("boss")
@@ -274,11 +297,12 @@ def _time_end(client: Any) -> int:
 # -- the database
 
 
-def fill(calls: int) -> None:
-    """Fill an empty database: calls and their tallies, sessions, streams, subscriptions, tasks, keys."""
+def fill(calls: int, tools: Sequence[str] = TOOLS) -> None:
+    """Fill an empty database: calls of some tools and their tallies, sessions, streams, subscriptions, tasks, keys."""
     from django.contrib.auth import get_user_model
     from django.db import connection
 
+    from django_mcp.calls.rows import KEPT_MINUTES
     from django_mcp.models import Worker
 
     users = get_user_model().objects.bulk_create(
@@ -293,7 +317,7 @@ def fill(calls: int) -> None:
     # Numbers that look like random ones, and are the same in each run.
     mixed = "((i * CAST(7919 AS bigint) + i / 13) % 1000)"
     started = f"({now_s} - {WEEK_S}.0 * ({calls} - i) / {calls})"
-    names = " ".join(f"WHEN {at} THEN '{name}'" for at, name in enumerate(TOOLS))
+    names = " ".join(f"WHEN {at} THEN '{name}'" for at, name in enumerate(tools))
     in_session = call["hex"].format(f"(i % {SESSIONS})")
     _insert(
         "django_mcp_callrecord",
@@ -305,7 +329,7 @@ def fill(calls: int) -> None:
             "step": f"{mixed} / 20",
             "server": f"'{SERVER}'",
             "method": "'tools/call'",
-            "name": f"CASE i % {len(TOOLS)} {names} END",
+            "name": f"CASE i % {len(tools)} {names} END",
             "outcome": f"CASE WHEN {mixed} < 10 THEN 'fault' WHEN {mixed} < 30 THEN 'failed' ELSE 'done' END",
             "reference": f"CASE WHEN {mixed} < 10 THEN substr({call['hex'].format('i')}, 21) ELSE '' END",
             "user_id": f"{first} + i % 1000",
@@ -318,10 +342,13 @@ def fill(calls: int) -> None:
             "coerced": "CASE WHEN i % 20 = 0 THEN 'query' ELSE '' END",
             "error": f"CASE WHEN {mixed} < 10 THEN 'KeyError' WHEN {mixed} < 30 THEN 'ToolError' ELSE '' END",
             "result_chars": f"40 * {mixed}",
+            "result_bytes": f"50 * {mixed}",
+            "queue_ms": f"0.2 * {mixed}",
+            "handler_ms": f"0.7 * {mixed}",
         },
     )
     what = "server, method, name, outcome, step"
-    for width in (15, 120):
+    for width in KEPT_MINUTES:
         _execute(
             f"INSERT INTO django_mcp_calltally (width, minute, {what}, calls) "
             f"SELECT {width}, minute - minute % {width}, {what}, count(*) FROM django_mcp_callrecord "
@@ -340,6 +367,26 @@ _IN_FLIGHT = {
     ],
     "threads": [5, 8, 0],
     "held": [],
+    "exhausted": None,
+    "long": [
+        {
+            "id": f"{i:032x}",
+            "method": "tools/call",
+            "name": TOOLS[i % len(TOOLS)],
+            "server": SERVER,
+            "user": str(i),
+            "principal": f"session:{i}",
+            "client": f"client-{i % 50} 1.0",
+            "revision": "2025-11-25",
+            "session": "",
+            "task": "",
+            "since": 0,
+            "state": "running",
+            "has_thread": True,
+        }
+        for i in range(100)
+    ],
+    "long_count": 1000,
 }
 
 

@@ -87,6 +87,12 @@ class Channel(Record):
             self.waits_for_thread = False
             self.waited_s += time.perf_counter() - self.waits_since_s
 
+    def find_waited_s(self) -> float:
+        """Return how long it has waited for threads by now."""
+        if not self.waits_for_thread:
+            return self.waited_s
+        return self.waited_s + time.perf_counter() - self.waits_since_s
+
     def interrupt(self, cancel: Callable[[], object]) -> bool:
         """Call `cancel` for the client; return False if a shielded handler delays it."""
         if self.shield is None:

@@ -21,6 +21,7 @@ from django_mcp.push import call_reports
 from django_mcp.push.call_reports import report_calls
 from django_mcp.push.process_hub import process_hub
 from django_mcp.push.upkeep import check_all
+from django_mcp.server.exchange.caller import ANONYMOUS
 from tests.support.held import LIMIT_S, Holder
 from tests.support.server.tasks import Modern, until
 from tests.support.wire import V2025_11_25, V2026_07_28, WireClient
@@ -216,8 +217,8 @@ async def row() -> Worker:
 @pytest.mark.parametrize("principal", [None, "ann"])
 async def test_an_operator_cancels_a_call_by_the_row_of_its_worker(principal: str | None):
     waiter = Waiter("cancelled", public=True)
-    options = {"principal": Principal(key=principal)} if principal else {}
-    first, second = (WireClient(waiter.server, V2026_07_28, **options) for _ in range(2))
+    caller = Principal(key=principal) if principal else ANONYMOUS
+    first, second = (WireClient(waiter.server, V2026_07_28, principal=caller) for _ in range(2))
     async with waiter.waiting(first) as cancelled, waiter.waiting(second) as kept:
         await check_all(process_hub())
         calls = (await row()).in_flight["long"]
