@@ -106,6 +106,8 @@ class Agreement:
         Raises:
             ToolError: the confirmation among the arguments is not for this.
         """
+        # From here on, each round has the user's consent, or asks for it.
+        ctx._call.answers.is_single_use = True
         agreed = self._ask_user(ctx)
         if agreed is None:
             if CONFIRMATION not in arguments:

@@ -327,7 +327,10 @@ class Options:
         "questions. A larger state waits in the database.",
     )
     state_single_use: bool = setting(
-        False, BOOL, "Whether a `requestState` is refused when it arrives a second time."
+        False,
+        BOOL,
+        "Whether a `requestState` is refused when it arrives a second time. One of a call that the user has to "
+        "confirm always is.",
     )
     task_ttl_s: float = setting(
         86400,

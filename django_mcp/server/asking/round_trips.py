@@ -121,6 +121,7 @@ async def sign_state(call: ServedCall, asked: list[str], state: Any) -> str:
         "until": until_s,
         "asked": asked,
         "salt": secrets.token_hex(16),
+        "once": answers.is_single_use,
     }
     known = {"known": answers.known, "kept": answers.kept, "state": state}
     encoded = encode(known)
@@ -162,7 +163,7 @@ async def open_answers(call: ServedCall) -> RetryAnswers | Refusal:
         await asyncio.sleep(REFUSAL_S - (clock() - begun_s))
         return invalid_params("Invalid requestState")
     answers.known, answers.kept = opened["known"], opened["kept"]
-    answers.state = opened["state"]
+    answers.state, answers.is_single_use = opened["state"], opened.get("once") is True
     responses = {key: value for key, value in responses.items() if key in opened["asked"]}
     malformed = check_responses(responses)
     if malformed is not None:
@@ -197,7 +198,8 @@ async def _open_state(call: ServedCall, text: Any) -> JSONObject | str:
         if encoded is None:
             return "kept no longer"
         opened.update(decode(encoded))
-    if call.options.state_single_use and not await server.ports.states.use(
+    is_single_use = call.options.state_single_use or opened.get("once")
+    if is_single_use and not await server.ports.states.use(
         opened["salt"], opened["until"], call.exchange.caller.quota_key
     ):
         return "used before"

@@ -114,6 +114,7 @@ class RetryAnswers(Record):
         is_leaving: whether a question has left the handler by its exception in this round.
         given: answers among the arguments of the call; None: there are none.
         taken: the key of the question that each name in `given` has answered.
+        is_single_use: whether the next round may happen once, since the user's consent is among what is known.
     """
 
     known: JSONObject = field(default_factory=dict)
@@ -126,6 +127,7 @@ class RetryAnswers(Record):
     unfit: Counter[str] = field(default_factory=Counter)
     given: JSONObject | None = None
     taken: dict[str, str] = field(default_factory=dict)
+    is_single_use: bool = False
     _asked: int = 0
 
     def begin(self) -> None:
