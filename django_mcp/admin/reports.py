@@ -226,7 +226,7 @@ def find_errors(key: str) -> dict[str, Any]:
     example. Its name is empty if a client invented it. `is_cut` says whether older calls were not
     counted, and `since` when the span begins.
     """
-    since = _moment(SPANS[key].first_minute(int(time.time() // 60)))
+    since = moment_of(SPANS[key].first_minute(int(time.time() // 60)))
     newest = CallRecord.objects.filter(started_at__gte=since).order_by("-started_at", "-id")
     times = newest.values_list("started_at", flat=True)
     # Each is read from an index alone, which no order of all of them is in.

@@ -34,7 +34,7 @@ HOST = {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;p
 
 class Products(ModelTools):
     model = Product
-    fields = ("sku", "name", "price", "stock")
+    fields: tuple[str, ...] = ("sku", "name", "price", "stock")
     search = ("name",)
     sortable_by = ("name",)
     everyone = True
