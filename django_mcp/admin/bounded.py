@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from django_mcp.admin.figures import Part
-    from django_mcp.admin.running import Reported, RunningTable
+    from django_mcp.admin.running_rows import Reported, RunningTable
 
 MAX_CHARS = 200
 MAX_WORDS = 10

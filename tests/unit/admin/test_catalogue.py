@@ -89,7 +89,7 @@ def test_tools_show_their_largest_result(admin: Client, server: MCPServer):
     page = admin.get(url("disabledentry_changelist"), {"server": "listed"}).content.decode()
     assert re.search(r">25001 <span[^>]*>large</span>", page)
     page = admin.get(url("callrecord_changelist")).content.decode()
-    assert re.search(r"<td[^>]*>10001</td>", page)
+    assert re.search(r"<td[^>]*>10,001</td>", page)
 
     blind = client_of("viewer", "view_disabledentry")
     assert tools(blind)["erase"]["tokens"] is None

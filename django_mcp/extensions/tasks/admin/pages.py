@@ -26,7 +26,7 @@ from django_mcp.extensions.tasks.site.models import Task
 from django_mcp.known_servers import find_server
 
 if TYPE_CHECKING:
-    from django_mcp.admin.running import Reported, RunningTable
+    from django_mcp.admin.running_rows import Reported, RunningTable
 
 CANCELLED_AT_ONCE = 100
 
@@ -104,7 +104,8 @@ class TaskAdmin(ReadOnlyList):
     ) -> RunningTable | None:
         """Return the tasks that work or wait for input, the oldest first, with the workers that run them."""
         # Django loads this module when it starts, and that needs other parts of the package.
-        from django_mcp.admin.running import MAX_SHOWN, RunningRow, RunningTable, show
+        from django_mcp.admin.running import MAX_SHOWN, show
+        from django_mcp.admin.running_rows import RunningRow, RunningTable
 
         if not self.has_view_permission(request):
             return None
