@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from django_mcp.protocol.headers import SESSION_ID
 from django_mcp.protocol.json import encode
+from django_mcp.protocol.messages import Request
 from django_mcp.protocol.sanitize import clean
 from django_mcp.registry.entries import PromptEntry, ResourceEntry, TemplateEntry
 from django_mcp.server.exchange.session import Session
@@ -67,7 +68,7 @@ def find_own(operation: Operation, details: frozenset[str]) -> Attributes:
     """Return the attributes of a span alone, while the operation has its exchange."""
     found: Attributes = {}
     exchange, message = operation.exchange, operation.message
-    if message is not None:
+    if isinstance(message, Request):
         found["jsonrpc.request.id"] = clean(str(message.id), 200)
     session = _find_session(operation)
     if session:

@@ -63,7 +63,7 @@ class Operation:
     Attributes:
         server: the name of the server.
         method: of the message; `_OTHER`: the server has no such method.
-        exchange, message, call, reply: what it is made of, until its end; a notification has no `message`, and
+        exchange, message, call, reply: what it is made of, until its end; what is malformed has no `message`, and
             what was not admitted no `call`.
         carried: what the call of a task left for it.
         span: its span, if it is recorded.
@@ -90,12 +90,16 @@ class Operation:
     )  # fmt: skip
 
     def __init__(
-        self, server: Services, method: str, exchange: Exchange, message: Request | None = None
+        self,
+        server: Services,
+        method: str,
+        exchange: Exchange,
+        message: Request | Notification | None = None,
     ) -> None:
         self.server = server.options.name
         self.method = method
         self.exchange: Exchange | None = exchange
-        self.message: Request | None = message
+        self.message: Request | Notification | None = message
         self.call: ServedCall | None = None
         self.carried: JSONObject | None = None
         self.is_task = self.is_opened = self.is_settled = False
@@ -173,8 +177,8 @@ class Operation:
                 return "asked"
         if self.code is not None:
             return "refused"
-        is_answered = self.size or self.is_opened or not (self.message or self.is_task)
-        return "done" if is_answered else CANCELLED
+        has_answer = self.is_task or isinstance(self.message, Request)
+        return "done" if self.size or self.is_opened or not has_answer else CANCELLED
 
     def forget(self) -> None:
         """Hold no more of what a client sent, or of the server."""
@@ -250,9 +254,10 @@ class Watching(Instrument):
             taking = plain.take(server, message, exchange)
             if isinstance(message, Response):
                 return taking
-            method = message.method if isinstance(message, Notification) else OTHER
-            operation = Operation(server, method if method in NOTIFICATIONS else OTHER, exchange)
-            return self._watch(operation, exchange, taking)
+            if isinstance(message, Malformed):
+                return self._watch(Operation(server, OTHER, exchange), exchange, taking)
+            method = message.method if message.method in NOTIFICATIONS else OTHER
+            return self._watch(Operation(server, method, exchange, message), exchange, taking)
 
         def run(
             call: ServedCall, derived: Any, kept: ConnectionState | None

@@ -229,6 +229,23 @@ async def test_notifications_and_a_handshake(server: MCPServer):
     assert client.session_id not in str([read(initialize), found])
 
 
+async def test_a_notification_continues_the_trace_of_its_client(server: MCPServer):
+    client = WireClient(server, V2025_11_25)
+    await client.open()
+    params = {"requestId": 5, "_meta": {"traceparent": PARENT}}
+    sent = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+    session = {"mcp-session-id": client.session_id or ""}
+
+    await client.post(
+        json.dumps(sent).encode(), {**session, "mcp-protocol-version": V2025_11_25.name}
+    )
+
+    span = only(find_spans(server.name, "notifications/cancelled"))
+    assert span.parent is not None
+    assert f"{span.parent.span_id:016x}" == PARENT[36:52]
+    assert read(span)["django_mcp.outcome"] == "done"
+
+
 async def test_an_unknown_notification_is_other(server: MCPServer):
     client = WireClient(server, V2025_11_25)
     await client.open()
