@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.core.checks import run_checks
+from opentelemetry import trace
 
 from django_mcp import MCPServer
 from django_mcp.server.dispatch import OPERATIONS
@@ -88,3 +89,36 @@ async def test_native_without_the_library_serves(settings: Any, monkeypatch: pyt
     result = await WireClient(server, V2026_07_28).call("find_orders")
 
     assert result["content"]
+
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@pytest.mark.parametrize("access_log", [False, True])
+@pytest.mark.parametrize(
+    ("mode", "trace_id", "span_id"),
+    [
+        ("off", "0" * 32, "0" * 16),
+        ("propagate", PARENT[3:35], PARENT[36:52]),
+        ("native", PARENT[3:35], None),
+    ],
+)
+async def test_the_trace_in_which_a_handler_runs(
+    settings: Any, mode: str, trace_id: str, span_id: str | None, access_log: bool
+):
+    install_sdk()
+    set_telemetry(settings, TELEMETRY=mode, ACCESS_LOG=access_log)
+    server = make_server()
+
+    @server.tool
+    def find_trace() -> str:
+        context = trace.get_current_span().get_span_context()
+        return f"{context.trace_id:032x} {context.span_id:016x}"
+
+    params = {"name": "find_trace", "_meta": {"traceparent": PARENT}}
+    result = await WireClient(server, V2026_07_28).result("tools/call", params)
+
+    found = result["content"][0]["text"].split()
+    own = [f"{span.context.span_id:016x}" for span in find_spans(server.name) if span.context]
+    assert found == [trace_id, span_id or own[0]]
+    assert len(own) == (mode == "native")
