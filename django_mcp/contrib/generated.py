@@ -236,7 +236,7 @@ class GeneratedFunction:
             an input schema.
 
     Attributes:
-        origin, is_listed, is_only_listed, leads_to, redirect: of the tool; see `ToolEntry`.
+        origin, is_listed, is_only_listed, asks_itself, leads_to, redirect: of the tool; see `ToolEntry`.
         convert_for_check: see `ObjectCheck.convert`.
         drops_null: whether the published schema leaves out null; see `short_schemas.shorten`.
         told_at: the tool that says of the same fields what they are for, to callers who see it.
@@ -260,6 +260,7 @@ class GeneratedFunction:
         self._run = run
         self.is_listed = True
         self.is_only_listed = False
+        self.asks_itself = False
         self.leads_to: Callable[[], Collection[str]] | None = None
         self.redirect: Redirect | None = None
         self.convert_for_check: ConvertForCheck | None = None

@@ -107,6 +107,7 @@ def build_tool(
         is_listed=getattr(function, "is_listed", True),
         is_only_listed=getattr(function, "is_only_listed", False),
         asks_by_argument=options.get("ask_by_argument") is True,
+        asks_itself=getattr(function, "asks_itself", False),
         keywords=tuple(options.get("keywords") or ()),
         leads_to=getattr(function, "leads_to", None),
         redirect=getattr(function, "redirect", None),

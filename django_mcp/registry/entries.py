@@ -169,6 +169,7 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
         is_only_listed: whether `tools/list` has only such tools, if there are any.
         keywords: further words by which it is found.
         asks_by_argument: whether the argument `answers` may have the answers to what it asks.
+        asks_itself: whether no call does anything before the user has agreed to it.
         leads_to: returns the names of the tools that calls of this one can stand for. It is visible with any of them.
         redirect: returns the call of another tool that a call of this one stands for; see `Redirect`.
         used_with: the name of the tool without which it is unknown, such as the one whose form it shows; None: it
@@ -200,6 +201,7 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
     is_only_listed: bool = False
     keywords: tuple[str, ...] = ()
     asks_by_argument: bool = False
+    asks_itself: bool = False
     leads_to: Callable[[], Collection[str]] | None = None
     redirect: Redirect | None = None
     used_with: str | None = None

@@ -19,6 +19,7 @@ from django_mcp.contrib.credentials import find_credential_word
 from django_mcp.contrib.finders import note_finder
 from django_mcp.contrib.generated import (
     COMPACT,
+    CONFIRMED,
     TRUNCATED,
     GeneratedFunction,
     GeneratedOptions,
@@ -417,6 +418,7 @@ class AdminTools:
             output_schema=action.output,
             atomic=self._writing.alias,
             is_run=True,
+            asks_itself=action.is_deletion,
         )
 
     def _make_schema(self, action: str, make: Callable[[], JSONObject]) -> JSONObject | None:
@@ -441,6 +443,7 @@ class AdminTools:
         *,
         name: str,
         is_run: bool = False,
+        asks_itself: bool = False,
         **tool: Any,
     ) -> ToolEntry | None:
         argument = IDS if is_run else self._reading.key
@@ -454,6 +457,8 @@ class AdminTools:
         function.find_rules = self._access.find_rules
         function.find_code = lambda: [type(self._admin), *self._admin.inlines]
         function.family = self._family
+        # Those that change one object ask about rights alone.
+        function.asks_itself = asks_itself or (not is_run and action in CONFIRMED)
         function.sources = self._sources if action == UPDATE else {}
         if not is_run:
             function.told_at = self._created if action == UPDATE else None

@@ -19,6 +19,7 @@ from django_mcp.contrib.confirming import RESULT_SCHEMA
 from django_mcp.contrib.finders import RelationText, note_finder
 from django_mcp.contrib.generated import (
     COMPACT,
+    CONFIRMED,
     MAX_RESULTS,
     SINGLE,
     GeneratedFunction,
@@ -497,6 +498,7 @@ class ModelTools:
         function = GeneratedFunction(run, type(self), action, origin="model")
         function.find_code = lambda: [type(self)]
         function.family = self._family
+        function.asks_itself = action in CONFIRMED
         written = self.definition.written
         if action == "update" and written is not None and written.version is not None:
             function.sources = {IF_UNMODIFIED: written.version.name}

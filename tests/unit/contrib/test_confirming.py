@@ -6,11 +6,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from django.contrib import admin
+from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import User
+from ninja import NinjaAPI
+from rest_framework import permissions, serializers, viewsets
 
 from django_mcp import MCPServer
+from django_mcp.contrib.drf import viewset_tools
+from django_mcp.contrib.modeladmin import admin_tools
 from django_mcp.contrib.models import ModelTools
+from django_mcp.contrib.ninja import operation_tools
 from django_mcp.models import UsedState
+from django_mcp.registry.problems import RegistrationError
 from django_mcp.test import MCPClient
 from example_project.shop.models import Order
 
@@ -111,3 +119,82 @@ def test_a_tool_without_the_option_asks_the_model_to_call_again(ann: User):
 
     assert asked.structured["confirmation"]
     assert "django_mcp/html" not in asked.meta
+
+
+# -- an argument of the site that is called as the one for confirmations
+
+
+def make_api() -> tuple[NinjaAPI, list[str]]:
+    api, wiped = NinjaAPI(urls_namespace="wiping"), []
+
+    @api.delete("/wipe/{id}", response=None)
+    def wipe(request: Any, id: int, confirmation: str = "") -> None:
+        wiped.append(f"{id} {confirmation}")
+
+    return api, wiped
+
+
+class OrderSerializer(serializers.ModelSerializer[Order]):
+    class Meta:
+        model = Order
+        fields = ("number",)
+
+
+class OrderViewSet(viewsets.ModelViewSet[Order]):
+    queryset = Order.objects.order_by("pk")
+    serializer_class = OrderSerializer
+    permission_classes = (permissions.AllowAny,)
+
+
+QUERY = {"destroy": {"confirmation": {"type": "string"}}}
+
+
+def add_operation(server: MCPServer, **options: Any) -> None:
+    operation_tools(make_api()[0], server=server, **options)
+
+
+def add_view(server: MCPServer, **options: Any) -> None:
+    viewset_tools(
+        OrderViewSet.as_view({"delete": "destroy"}), server=server, query=QUERY, **options
+    )
+
+
+def add_users(server: MCPServer, **options: Any) -> None:
+    """The tool asks about rights, and about nothing else."""
+    site = admin.AdminSite()
+    site.register(User, UserAdmin)
+    admin_tools(models=["auth.user"], site=site, server=server, **options)
+
+
+@pytest.mark.parametrize(
+    ("add", "options"),
+    [
+        (add_operation, {"app": True}),
+        (add_operation, {"annotations": {"wipe": {"confirm": "app"}}}),
+        (add_view, {"app": True}),
+        (add_view, {"annotations": {"destroy": {"confirm": "app"}}}),
+        (add_users, {"annotations": {"update": {"confirm": "app"}}}),
+    ],
+)
+def test_a_tool_with_such_an_argument_is_not_taken_for_one_that_asks_itself(add: Any, options: Any):
+    server = MCPServer("shop", public=True)
+
+    with pytest.raises(RegistrationError, match="Rename that, or leave confirm= out"):
+        add(server, **options)
+    assert not server.registry.tools
+
+
+def test_a_renamed_argument_leaves_the_name_to_the_confirmation(ann: User):
+    server = MCPServer("shop", public=True)
+    api, wiped = make_api()
+    operation_tools(api, server=server, app=True, rename={"query.confirmation": "reason"})
+    client = MCPClient(server, user=ann, capabilities={})
+
+    asked = client.call("wipe", id=1, reason="old")
+    assert not asked.is_error
+    assert wiped == []
+
+    assert not client.call(
+        "wipe", id=1, reason="old", confirmation=asked.structured["confirmation"]
+    ).is_error
+    assert wiped == ["1 old"]

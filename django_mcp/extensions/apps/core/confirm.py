@@ -12,7 +12,7 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.results import ToolResult
 from django_mcp.registry.access import ObjectCheck, read_check
 from django_mcp.registry.building import Providers
-from django_mcp.registry.entries import FUNCTION, ToolEntry
+from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.validators import Validator
 from django_mcp.server.asking.confirming import (
@@ -110,8 +110,8 @@ def confirm_first(tool: ToolEntry, confirm: Confirm, providers: Providers, agree
         RegistrationError: the tool has options that do not go with it.
     """
     _check(tool)
-    if tool.origin != FUNCTION and CONFIRMATION in tool.input_schema.get("properties", {}):
-        # A generated tool that asks itself; with the option it does so on the page.
+    if tool.asks_itself:
+        # With the option it does so on the page.
         return tool
     return _with_schemas(_with_handler(tool, confirm, providers, agree))
 
@@ -203,7 +203,8 @@ def _with_schemas(tool: ToolEntry) -> ToolEntry:
     properties = tool.input_schema.get("properties", {})
     if CONFIRMATION in properties:
         raise RegistrationError(
-            f"{tool.source}: confirm= adds an argument {CONFIRMATION!r}, which it has already. Rename that."
+            f"{tool.source}: confirm= adds an argument {CONFIRMATION!r}, which it has already. "
+            "Rename that, or leave confirm= out."
         )
     added = {CONFIRMATION: CONFIRMATION_SCHEMA}
     form = {**tool.form_schema, "properties": {**tool.form_schema.get("properties", {}), **added}}
@@ -211,6 +212,7 @@ def _with_schemas(tool: ToolEntry) -> ToolEntry:
     output = None if tool.output_schema is None else _with_question(tool.output_schema)
     return replace(
         tool,
+        asks_itself=True,
         input_schema={**tool.input_schema, "properties": {**properties, **added}},
         form_schema=form,
         input_validator=validator,

@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from django.utils import translation
 
 from django_mcp import MCPServer
-from django_mcp.extensions.apps import Table
+from django_mcp.extensions.apps import Card, Table
 from django_mcp.test import MCPClient
 
 HOST = {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}}
@@ -279,6 +279,35 @@ def test_rows_have_buttons_for_what_the_user_may_do(django_user_model: type[User
 
     root = django_user_model.objects.create_superuser("root")
     assert 'data-mcp-call="cancel"' in render(server, user=root)
+
+
+def test_an_argument_does_not_make_a_tool_one_that_asks_itself():
+    """A slip on a row would do what such a tool does, so its button is on the card, behind a question."""
+    acts: dict[str, Any] = {"key": "id", "actions": ["burn", "burn_slowly"]}
+
+    def burn(id: str, confirmation: str = "") -> str:
+        """Burn."""
+        return id
+
+    def burn_slowly(id: str) -> str:
+        """Burn, when the user has agreed."""
+        return id
+
+    parts = []
+    for app in (Table(**acts), Card(**acts)):
+        result: Any = {"id": "7"} if isinstance(app, Card) else {"results": [{"id": "7"}]}
+        server = make_server(result, app)
+        server.register_tool(burn, destructive=True)
+        server.register_tool(burn_slowly, destructive=True, confirm="app")
+        parts.append(render(server))
+    table, card = parts
+
+    assert 'data-mcp-call="burn_slowly"' in table
+    assert 'data-mcp-call="burn"' not in table
+    asked = card.partition('<details class="mcp-ask">')[2].partition("</details>")[0]
+    assert 'data-mcp-call="burn"' in asked
+    assert 'data-mcp-call="burn_slowly"' not in asked
+    assert 'data-mcp-call="burn_slowly"' in card
 
 
 def test_a_row_without_a_key_has_no_buttons():

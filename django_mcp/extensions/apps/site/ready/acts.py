@@ -10,12 +10,8 @@ from django.utils.translation import gettext as _
 
 from django_mcp.extensions.apps.core.app import EXTENSION, Rendered, Shown
 from django_mcp.extensions.apps.core.ready import Card, Table
-from django_mcp.extensions.apps.site.ready.rows import properties_of
 from django_mcp.protocol.json import encode
 from django_mcp.registry.entries import ToolEntry
-
-CONFIRMATION = "confirmation"
-"""The argument, and the member of a result, of tools that do nothing before it is sent back."""
 
 MAX_GIVEN_CHARS = 1_000
 """Of further arguments of a button, which each row has."""
@@ -134,7 +130,7 @@ class Acts:
             key=self.key or "",
             given=further,
             is_dangerous=destroys,
-            asks=destroys and CONFIRMATION not in properties_of(tool.input_schema),
+            asks=destroys and not tool.asks_itself,
             role=role,
         )
 
