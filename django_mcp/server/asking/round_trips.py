@@ -21,10 +21,30 @@ from django_mcp.server.exchange.caller import key_of
 from django_mcp.server.ports import StateStoreFull
 from django_mcp.server.services import ServedCall
 
+_ACTIONS = ("accept", "decline", "cancel")
+
+
+class _Action(str):
+    """What the user did with a question; comparing it with a text that is no action is a mistake."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str) and not str.__eq__(self, other) and other not in _ACTIONS:
+            raise ValueError(
+                f"An action is never {str(other)!r:.100}: it is 'accept', 'decline' or 'cancel'. "
+                "Use is_accepted to read whether the user said yes."
+            )
+        return str.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Elicited:
-    """What the user did with a question.
+    """What the user did with a question; true if they said yes.
 
     Attributes:
         action: `accept`, `decline` or `cancel`.
@@ -35,6 +55,12 @@ class Elicited:
     action: str
     content: JSONObject | None = None
     data: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "action", _Action(self.action))
+
+    def __bool__(self) -> bool:
+        return self.is_accepted
 
     @property
     def is_accepted(self) -> bool:
@@ -99,7 +125,7 @@ def check_responses(responses: Mapping[str, Any]) -> Refusal | None:
 def read_elicited(answer: JSONObject) -> Elicited:
     """Return what the user did with a question, unchecked; raise `ValueError` if that is unclear."""
     action, content = answer.get("action"), answer.get("content")
-    if action not in ("accept", "decline", "cancel"):
+    if action not in _ACTIONS:
         raise ValueError("the action must be accept, decline or cancel")
     has_content = action == "accept" and isinstance(content, dict)
     return Elicited(action=action, content=content if has_content else None)

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from django_mcp.protocol.asks import FormError, InputRequired, ask_form, ask_roots, ask_url
+from django_mcp.protocol.json import encode
+from django_mcp.server.asking.round_trips import Elicited
 from django_mcp.server.handlers.context import Context
 from django_mcp.server.memory import ProcessStates
 from django_mcp.server.ports import StoreUnavailable
@@ -317,6 +319,51 @@ async def test_older_revisions_ignore_input_responses(server: BaseServer) -> Non
     )
 
     assert result["isError"] is True
+
+
+@pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
+async def test_an_answer_is_true_only_if_the_user_accepted(
+    newest: WireClient, server: BaseServer, action: str
+):
+    @server.tool
+    def ask_form_and_page(ctx: Context) -> str:
+        form = ctx.elicit("Delete all?", {"type": "object", "properties": {}})
+        page = ctx.elicit_url("Pay", "https://pay.example/1")
+        return f"{bool(form)} {bool(page)}"
+
+    first = await newest.result("tools/call", call("ask_form_and_page"))
+    second = await again(
+        newest, first, {"question-1": {"action": action, "content": {}}}, "ask_form_and_page"
+    )
+    last = await again(newest, second, {"question-2": {"action": action}}, "ask_form_and_page")
+
+    is_accepted = action == "accept"
+    assert last["content"][0]["text"] == f"{is_accepted} {is_accepted}"
+
+
+@pytest.mark.parametrize("wrong", ["accepted", "declined", "Accept", ""])
+def test_comparing_an_action_with_a_text_that_is_none_raises(wrong: str):
+    answer = Elicited(action="accept")
+
+    for compare in (
+        lambda: answer.action == wrong,
+        lambda: wrong == answer.action,
+        lambda: answer.action != wrong,
+        lambda: answer.action in ("cancel", wrong),
+    ):
+        with pytest.raises(ValueError, match=r"'accept', 'decline' or 'cancel'.*is_accepted"):
+            compare()
+
+
+def test_comparing_an_action_with_actions_and_other_values_tells_whether_they_are_equal():
+    answer = Elicited(action="decline")
+
+    assert answer.action == "decline"
+    assert answer.action != "accept"
+    assert answer.action != None  # noqa: E711
+    assert {"decline": 1}[answer.action] == 1
+    assert answer == Elicited(action="decline") != Elicited(action="accept")
+    assert encode({"action": answer.action}) == b'{"action":"decline"}'
 
 
 def test_only_flat_form_schemas_are_accepted() -> None:

@@ -67,7 +67,7 @@ def server() -> MCPServer:
             )
         poem = ctx.input_response_as(SamplingResult, "poem")
         sure = ctx.input_response_as(Elicited, "sure")
-        return f"{poem.text if poem else None} {sure.action if sure else None}"
+        return f"{poem.text if poem else None} {sure.action if sure is not None else None}"
 
     return server
 
