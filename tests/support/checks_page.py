@@ -70,6 +70,8 @@ TEXTS = {
     "django_mcp.apps.I001": "A `ModelForm` opens empty, though its tool has arguments that may name the object to change.",
     "django_mcp.apps.W010": "A page calls a tool that its server does not have.",
     "django_mcp.apps.W011": "A page calls a tool with an argument that it does not have.",
+    "django_mcp.apps.W012": "A page refers to an element or a tool that is not there.",
+    "django_mcp.apps.W013": "A page shows a value that no result of its tools has.",
     "django_mcp.skills.E001": "The front matter of a skill cannot be read, or lacks the description.",
     "django_mcp.skills.E002": "The name of a skill is not that of its folder, or a name is not allowed.",
     "django_mcp.skills.E003": "A symbolic link in the folder of a skill leaves it, or leads to a folder.",

@@ -25,6 +25,7 @@ from django_mcp.extensions.apps.site.called import (
 )
 from django_mcp.extensions.apps.site.examine import Examined, examine
 from django_mcp.extensions.apps.site.ready.naming import find_actions, find_unknown_members
+from django_mcp.extensions.apps.site.references import find_lost
 from django_mcp.extensions.apps.site.sources import read_sources
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import did_you_mean, innermost, suggest
@@ -98,6 +99,18 @@ def check_calls_of_pages() -> Iterator[CheckMessage]:
                     hint=suggest(name, taken) if taken else "It has no arguments.",
                     id="django_mcp.apps.W011",
                 )
+
+
+@check()
+def check_references() -> Iterator[CheckMessage]:
+    """Report what a page refers to, and is not there."""
+    for server in all_servers():
+        for lost in find_lost(server.registry.registered["tools"]):
+            yield checks.Warning(
+                f"The template {lost.template} has {lost.reference:.120}, and {lost.problem}.",
+                hint=lost.hint,
+                id="django_mcp.apps.W013" if lost.is_value else "django_mcp.apps.W012",
+            )
 
 
 @check()

@@ -11,6 +11,7 @@ from django_mcp.extensions.apps.core.app import EXTENSION, HTML_KEY, MIME_TYPE, 
 from django_mcp.extensions.apps.core.extension import AppsExtension
 from django_mcp.extensions.apps.site.called import find_unknown_arguments
 from django_mcp.extensions.apps.site.examine import Examined, examine, find_duplicates
+from django_mcp.extensions.apps.site.references import find_lost
 from django_mcp.inprocess.results import CallResult, MCPError
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.json import JSONObject, decode
@@ -58,6 +59,12 @@ async def assert_app(client: BaseClient, tool: str, arguments: Mapping[str, Any]
             examined.inputs | part.inputs,
             client.server.registry.registered["tools"],
         )
+    ]
+    own = {name for name in (app.template, app.fragment) if name} if app else set()
+    problems += [
+        f"{lost.template} has {lost.reference:.120}, and {lost.problem}"
+        for lost in find_lost(client.server.registry.registered["tools"])
+        if lost.template in own
     ]
     assert not problems, f"The page of {tool}: " + "; ".join(problems)  # noqa: S101 - for tests
 

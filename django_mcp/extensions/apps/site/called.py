@@ -47,7 +47,9 @@ def read_call(given: Mapping[str, str]) -> Call | None:
     tool = given.get("data-mcp-call") or given.get("data-mcp-form")
     if not tool:
         return None
-    arguments = read_arguments(given.get("data-mcp-args", "{}")) or ()
+    arguments = {*(read_arguments(given.get("data-mcp-args", "{}")) or ())}
+    if given.get("data-mcp-into"):
+        arguments.add(given["data-mcp-into"])
     parts = [part.strip() for part in given.get("data-mcp-with", "").split(",")]
     inputs = [match[1] for part in parts if (match := _ID.fullmatch(part))]
     return Call(tool, frozenset(arguments), frozenset(inputs))

@@ -36,6 +36,9 @@ _LOADING = {
 
 _LINKS = ("href", "xlink:href", "action", "formaction", "src")
 
+REFERENCES = ("data-mcp-swap", "data-mcp-with", "data-mcp-clear", "data-mcp-text", "data-mcp-after")
+"""The attributes by which elements refer to others, to values of results and to tools."""
+
 _UNLABELLED = ("hidden", "submit", "button", "reset", "image")
 
 _EMPTY = frozenset(
@@ -69,7 +72,9 @@ class Examined:
         called: the tools that its elements call.
         calls: their calls.
         inputs: the names of its inputs, by id.
-        quoted: the texts in quotation marks of its own scripts, which may be names of tools.
+        script: its own scripts.
+        quoted: the texts in quotation marks of these, which may be names of tools.
+        references: the attributes by which elements refer to others, to tools and to values, with their values.
         ids: how many elements have each id.
         has_place: whether an element takes the part that the server renders.
     """
@@ -80,7 +85,9 @@ class Examined:
     called: set[str] = field(default_factory=set)
     calls: list[Call] = field(default_factory=list)
     inputs: dict[str, str] = field(default_factory=dict)
+    script: str = ""
     quoted: set[str] = field(default_factory=set)
+    references: list[tuple[str, str]] = field(default_factory=list)
     ids: Counter[str] = field(default_factory=Counter)
     has_place: bool = False
 
@@ -155,6 +162,7 @@ class _PageParser(HTMLParser):
         self._examined.has_place |= "data-mcp-result" in given
         self._note_loading(tag, given)
         self._note_acts(tag, given)
+        self._examined.references += [(name, given[name]) for name in REFERENCES if name in given]
         if tag == "img" and "alt" not in given:
             self._examined.problems.append("an image has no alt text")
         if tag in ("input", "select", "textarea"):
@@ -221,6 +229,7 @@ class _PageParser(HTMLParser):
         script = "".join(self._texts["script"])
         for client in _read_clients():
             script = script.replace(client, "")
+        examined.script = script
         examined.quoted = {text for _, text in _QUOTED.findall(script)}
         examined.problems[:0] = [*([] if is_part else self._missing()), *examined.refused]
         examined.problems += [
