@@ -168,6 +168,8 @@ async def _run_observed(
 ) -> Outcome:
     """Run a request and pass its outcome to the observer; None: it was cancelled."""
     observer = call.server.ports.find_observer() if call.method in _OBSERVED else None
+    if observer is not None:
+        call.is_recorded = True
     call.started_s = time.perf_counter()
     outcome: Outcome = None
     try:

@@ -22,9 +22,15 @@ class Propagation(Instrument):
 
     def watch(self, plain: Operations) -> Operations:
         """See `Instrument.watch`."""
+        plain_answer = plain.answer
 
         def answer(server: Any, request: Request, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
-            return _within(request.params.get("_meta"), plain.answer(server, request, exchange))
+            work = plain_answer(server, request, exchange)
+            meta = request.params.get("_meta")
+            # A `tracestate` without a parent means nothing.
+            if type(meta) is dict and ("traceparent" in meta or "baggage" in meta):
+                return _within(meta, work)
+            return work
 
         def run_task(
             call: Any, carried: JSONObject | None, work: Coroutine[Any, Any, Outcome]
@@ -34,16 +40,12 @@ class Propagation(Instrument):
         return replace(plain, answer=answer, run_task=run_task)
 
 
-def _within(meta: Any, work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
-    """Return some work as it is, or within the trace of a request's `_meta`, if it has one."""
-    # A `tracestate` without a parent means nothing.
-    if type(meta) is dict and ("traceparent" in meta or "baggage" in meta):
-        # What is held while a stream is open is well-formed, and so is small.
-        carrier = find_trace(meta)
-        library = _load_library() if carrier else None
-        if library is not None:
-            return _with_trace(carrier, *library, work)
-    return work
+def _within(meta: Mapping[str, Any], work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+    """Return some work within the trace of a request's `_meta`, or as it is if that has none."""
+    # What is held while a stream is open is well-formed, and so is small.
+    carrier = find_trace(meta)
+    library = _load_library() if carrier else None
+    return work if library is None else _with_trace(carrier, *library, work)
 
 
 async def _with_trace(

@@ -255,8 +255,10 @@ class Call(Record):
     """How many characters a model reads of the result of a tool."""
     started_s: float = 0.0
     """When it began, by `time.perf_counter`."""
+    is_recorded: bool = False
+    """Whether an observer gets its outcome."""
     handled_s: float = 0.0
-    """How long its handler has run in all rounds, with the waits for a thread."""
+    """How long its handler has run in all rounds, with the waits for a thread, if it is recorded."""
     is_suspended: bool = False
     """Whether its handler waits for an answer or an event, and will run again."""
     public_id: str = ""

@@ -156,7 +156,7 @@ class HandlerRun(Record):
             )
         timers = call.exchange.channel.timers or TaskTimers.of_current_task()
         deadline = call.deadline = timers.limit(timeout_s)
-        has_lost, started_s = False, time.perf_counter()
+        has_lost, started_s = False, time.perf_counter() if call.is_recorded else 0.0
         try:
             while True:
                 try:
@@ -179,7 +179,8 @@ class HandlerRun(Record):
         finally:
             deadline.cancel()
             call.deadline = None
-            call.handled_s += time.perf_counter() - started_s
+            if started_s:
+                call.handled_s += time.perf_counter() - started_s
 
     async def _run_handler(self) -> bytes | Refusal | InputRequired:
         """Convert the arguments, and run the handler where it belongs."""
