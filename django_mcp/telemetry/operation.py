@@ -52,6 +52,16 @@ CALLERS_FAULTS = frozenset(
 CANCELLED = "cancelled"
 """The value of `error.type` for what its transport cancelled, as when the client had gone."""
 
+_HTTP_VERSIONS: Mapping[Any, str] = {
+    "1.0": "1.0",
+    "1.1": "1.1",
+    "2": "2",
+    "2.0": "2",
+    "3": "3",
+    "3.0": "3",
+}
+"""The versions of HTTP, as the conventions write them. What else a server says may come from a client."""
+
 _OUTCOMES = {FailureKind.TIMEOUT: "timeout", FailureKind.FAULT: "fault"}
 
 
@@ -80,6 +90,7 @@ class Operation:
         size: bytes of the response, or of the result of a task.
         has_failed, reference: its result is an error, and the reference of that in the log.
         revision: the name of the protocol revision; None: it is not known.
+        transport, http_version: as `network.transport` and `network.protocol.version` have them.
     """
 
     __slots__ = (
@@ -153,7 +164,7 @@ class Operation:
             self.transport = "tcp"
             scope = self.scope
             if scope is not None:
-                self.http_version = scope.get("http_version")
+                self.http_version = _HTTP_VERSIONS.get(scope.get("http_version"))
         elif exchange.channel.is_pipe:
             self.transport = "pipe"
 

@@ -361,6 +361,19 @@ async def test_over_asgi_the_version_of_http_is_known(server: MCPServer):
     assert "192.0.2.1" not in str(found)
 
 
+@pytest.mark.parametrize(("given", "told"), [("2", "2"), ("2.0", "2"), ("9.7", None), (None, None)])
+async def test_only_known_versions_of_http_are_told(
+    server: MCPServer, given: str | None, told: str | None
+):
+    request = message("tools/list", revision=V2026_07_28)
+    headers = {"host": "localhost", **headers_for(request, V2026_07_28)}
+    scope = {**http_scope(headers=headers), "http_version": given}
+
+    await talk(MCPConsumer.as_asgi(server=server), scope, part(json.dumps(request).encode()))
+
+    assert read(only(find_spans(server.name))).get("network.protocol.version") == told
+
+
 async def test_a_session_over_asgi(server: MCPServer):
     params = {
         "protocolVersion": V2025_11_25.name,
