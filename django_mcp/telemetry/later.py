@@ -27,12 +27,24 @@ FLUSH_LIMIT_S = 2.0
 class Later(Generic[T]):
     """Passes entries to a function in a thread of its own. `put` never blocks.
 
+    Args:
+        name: of the thread.
+        work: the function.
+        find_provider: returns the provider of OpenTelemetry that gets the entries, which exports what it has at
+            the end of the process: a server that ends by a signal calls no functions of `atexit`.
+
     Attributes:
         dropped: how many entries did not fit into the queue.
     """
 
-    def __init__(self, name: str, work: Callable[[T], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[T], None],
+        find_provider: Callable[[], object] | None = None,
+    ) -> None:
         self.dropped = 0
+        self._find_provider = find_provider
         self._name = name
         self._process = os.getpid()
         self._work = work
@@ -41,7 +53,7 @@ class Later(Generic[T]):
         self._is_due = threading.Event()
         self._is_working = False
         self._progress = threading.Condition()
-        self._has_finished = False
+        self._is_blocked = self._is_over = False
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -75,9 +87,23 @@ class Later(Generic[T]):
         return not self._queue and not self._is_working
 
     def _finish(self) -> None:
-        # Called twice, and waits for a thread that is blocked once.
-        if not self._has_finished:
-            self._has_finished = not self.flush()
+        # It is called where the server tells of its end, and at the exit of the interpreter.
+        if self._is_blocked or self._is_over or os.getpid() != self._process:
+            return
+        self._is_blocked = not self.flush()
+        provider = None if self._find_provider is None else self._find_provider()
+        # The API has no such method, and the SDK does.
+        export = getattr(provider, "force_flush", None)
+        if export is not None and not self._is_blocked:
+            thread = threading.Thread(target=export, name=f"{self._name}-end", daemon=True)
+            thread.start()
+            thread.join(FLUSH_LIMIT_S)
+            self._is_blocked = thread.is_alive()
+
+    def _finish_at_exit(self) -> None:
+        self._finish()
+        # The providers shut down next, and export nothing afterwards.
+        self._is_over = True
 
     def _start(self) -> None:
         with self._starting:
@@ -87,7 +113,7 @@ class Later(Generic[T]):
                 self._thread = thread
                 # Functions of `atexit` are called the last one first, so this one is before the providers of
                 # OpenTelemetry shut down, which the site made earlier.
-                atexit.register(self._finish)
+                atexit.register(self._finish_at_exit)
                 at_end(self._finish)
 
     def _run(self) -> None:

@@ -70,7 +70,7 @@ def _pass_on_operation(operation: Operation) -> None:
 
 
 recording: PerProcess[Later[_Measured | Operation]] = PerProcess(
-    lambda: Later("django-mcp-metrics", _pass_on)
+    lambda: Later("django-mcp-metrics", _pass_on, metrics.get_meter_provider)
 )
 """Passes values on: the SDK takes 7 us for each."""
 

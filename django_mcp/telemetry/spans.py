@@ -44,7 +44,9 @@ def _finish(ended: _Ended) -> None:
     span.end(ended.end_ns)
 
 
-finishing: PerProcess[Later[_Ended]] = PerProcess(lambda: Later("django-mcp-spans", _finish))
+finishing: PerProcess[Later[_Ended]] = PerProcess(
+    lambda: Later("django-mcp-spans", _finish, trace.get_tracer_provider)
+)
 """Ends spans: the processor of a site may export each of them at once, and wait for that."""
 
 

@@ -40,14 +40,13 @@ from opentelemetry.sdk.trace import TracerProvider  # noqa: E402
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON  # noqa: E402
 
 from django_mcp import MCPServer  # noqa: E402
-from django_mcp.process import finish  # noqa: E402
 from django_mcp.protocol.headers import Headers  # noqa: E402
 from django_mcp.protocol.json import encode  # noqa: E402
 from django_mcp.server.exchange.exchange import Exchange  # noqa: E402
-from django_mcp.telemetry.access_log import AccessLog  # noqa: E402
-from django_mcp.telemetry.metrics import Metrics  # noqa: E402
+from django_mcp.telemetry.access_log import AccessLog, writing  # noqa: E402
+from django_mcp.telemetry.metrics import Metrics, recording  # noqa: E402
 from django_mcp.telemetry.operation import Observer, Watching  # noqa: E402
-from django_mcp.telemetry.spans import Spans  # noqa: E402
+from django_mcp.telemetry.spans import Spans, finishing  # noqa: E402
 from tests.support.ports import use_ports  # noqa: E402
 from tests.support.wire import V2026_07_28, headers_for, message  # noqa: E402
 
@@ -85,7 +84,9 @@ async def take(engine: Any, calls: int) -> tuple[float, float]:
     path = time.thread_time() - path
     assert reply is not None
     assert b'"text":"x"' in (reply.body or b"")
-    finish()
+    for queue in (finishing, recording, writing):
+        if queue.current is not None:
+            queue.current.flush()
     return path / calls * 1e6, (time.process_time() - all_) / calls * 1e6
 
 
