@@ -87,7 +87,7 @@ class Later(Generic[T]):
         return not self._queue and not self._is_working
 
     def _finish(self) -> None:
-        # It is called where the server tells of its end, and at the exit of the interpreter.
+        # It is called where the server tells of its end, and after the end of the providers.
         if self._is_blocked or self._is_over or os.getpid() != self._process:
             return
         self._is_blocked = not self.flush()
@@ -101,9 +101,10 @@ class Later(Generic[T]):
             self._is_blocked = thread.is_alive()
 
     def _finish_at_exit(self) -> None:
-        self._finish()
-        # The providers shut down next, and export nothing afterwards.
+        # The providers shut down next, by which they export what they have. No thread can be started any more.
         self._is_over = True
+        if not self._is_blocked:
+            self.flush()
 
     def _start(self) -> None:
         with self._starting:
