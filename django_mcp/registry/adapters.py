@@ -14,9 +14,18 @@ from msgspec.structs import replace
 from django_mcp.protocol.header_params import ANNOTATION
 from django_mcp.protocol.json import JSONObject, has_more_values
 from django_mcp.registry import hints
-from django_mcp.registry.moments import Moments, read_moments, write_moments
+from django_mcp.registry.binary import (
+    BytesReading,
+    BytesWriting,
+    describe_bytes,
+    encode_base64,
+    is_encoded,
+)
+from django_mcp.registry.field_validators import FieldRewriting, HiddenValidator
+from django_mcp.registry.moments import MomentReading, Moments, MomentWriting
 from django_mcp.registry.plain_types import LazyAdapter, plain_schema
 from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.rewriting import rewrite_adapter
 from django_mcp.registry.signatures import EMPTY, Parameter
 from django_mcp.registry.tagging import tag_unions
 from django_mcp.registry.unions import AmbiguousUnion, check_unions
@@ -45,8 +54,8 @@ def adapt(
 
     Args:
         annotation: the type.
-        reads: the rules by which it reads date-times; None: those of pydantic.
-        writes: the rules by which it writes date-times; None: those of pydantic.
+        reads: the rules by which it reads date-times, and bytes from Base64; None: those of pydantic.
+        writes: the rules by which it writes date-times, and bytes in Base64; None: those of pydantic.
 
     Raises:
         UnsupportedType: pydantic does not support the type.
@@ -54,6 +63,8 @@ def adapt(
     """
     try:
         adapter = make_adapter(annotation)
+        if writes is None:
+            rewrite_adapter(adapter, FieldRewriting(), is_described=True)
         tag_unions(adapter)
         try:
             check_adapter(adapter)
@@ -62,10 +73,12 @@ def adapt(
                 raise
             check_adapter(adapter)
         if reads is not None:
-            read_moments(adapter, reads)
+            rewrite_adapter(adapter, BytesReading(), MomentReading(reads))
         if writes is not None:
-            write_moments(adapter, writes)
+            rewrite_adapter(adapter, BytesWriting(), MomentWriting(writes))
         return adapter
+    except HiddenValidator as error:
+        raise UnsupportedType(str(error)) from None
     except RecursionError as error:
         raise _explain(error) from None
 
@@ -346,10 +359,12 @@ def _to_json(value: Any) -> Any:
     """Return a default as JSON; `EMPTY` if it cannot be represented."""
     if type(value) in (str, int, bool, NoneType) or (type(value) is float and isfinite(value)):
         return value
+    if isinstance(value, bytes):
+        return encode_base64(value)
     from pydantic_core import PydanticSerializationError, to_jsonable_python
 
     try:
-        return to_jsonable_python(value, inf_nan_mode="null")
+        return to_jsonable_python(value, inf_nan_mode="null", bytes_mode="base64")
     except (PydanticSerializationError, UnicodeDecodeError, ValueError):
         return EMPTY
 
@@ -401,6 +416,17 @@ def _generator() -> type[GenerateJsonSchema]:
             for branch in (described, *described.get("anyOf", ())):
                 if branch.get("type") == "string" and "pattern" in branch:
                     branch["pattern"] = _DECIMAL
+            return described
+
+        def bytes_schema(self, schema: Any) -> JSONObject:
+            is_output = self.mode == "serialization"
+            described = describe_bytes(schema, self._config.config_dict, is_output=is_output)
+            return super().bytes_schema(schema) if described is None else described
+
+        def function_after_schema(self, schema: Any) -> JSONObject:
+            described = super().function_after_schema(schema)
+            if is_encoded(schema):
+                described.pop("contentEncoding", None)
             return described
 
         def emit_warning(self, kind: Any, detail: str) -> None:

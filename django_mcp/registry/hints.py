@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from django_mcp.registry.problems import RegistrationError, innermost
 
-_UNIONS = (Union, types.UnionType)
+UNIONS = (Union, types.UnionType)
 _LISTS = (list, tuple, set, frozenset)
 
 
@@ -106,7 +106,7 @@ def strip(annotation: Any) -> Any:
 def members(annotation: Any) -> tuple[Any, ...]:
     """Return the alternatives of a union; any other type is its own only alternative."""
     inner = strip(annotation)
-    if get_origin(inner) in _UNIONS:
+    if get_origin(inner) in UNIONS:
         return tuple(member for arg in get_args(inner) for member in members(arg))
     return (inner,)
 
@@ -123,7 +123,7 @@ def is_nullable(annotation: Any) -> bool:
 def find_optional(annotation: Any) -> Any | None:
     """Return T of `Optional[T]`, with the `Annotated` inside; None for other types."""
     inner = strip(annotation)
-    if get_origin(inner) not in _UNIONS:
+    if get_origin(inner) not in UNIONS:
         return None
     rest = [arg for arg in get_args(inner) if strip(arg) is not types.NoneType]
     return rest[0] if len(rest) == 1 and len(get_args(inner)) == 2 else None

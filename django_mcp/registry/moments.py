@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from django_mcp.registry.rewriting import CoreRewriting, build, builds_changed_classes
-from django_mcp.registry.unions import Node, NodeGraph
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+from django_mcp.registry.rewriting import CoreRewriting
+from django_mcp.registry.unions import Node
 
 
 class Moments(Protocol):
@@ -37,31 +34,16 @@ _CONSTRAINTS = ("gt", "ge", "lt", "le", "now_op", "tz_constraint")
 _AROUND = ("metadata", "ref", "serialization")
 
 
-def read_moments(adapter: TypeAdapter[Any], moments: Moments) -> None:
-    """Make a converter read date-times by the rules of a site."""
-    _change(adapter, _MomentRewriting(moments))
+class MomentReading(CoreRewriting):
+    """A copy that reads date-times by the rules of a site."""
 
-
-def write_moments(adapter: TypeAdapter[Any], moments: Moments) -> None:
-    """Make a converter write date-times by the rules of a site."""
-    _change(adapter, _Writing(moments))
-
-
-def _change(adapter: TypeAdapter[Any], rewriting: CoreRewriting) -> None:
-    # The core schema of the converter stays, since the JSON Schema is made from it.
-    schema: Any = adapter.core_schema
-    concerned = (
-        node["type"] == "datetime" or node.get("computed_fields")
-        for node in NodeGraph(schema).nodes
-    )
-    if any(concerned) and builds_changed_classes():
-        adapter.validator, adapter.serializer = build(rewriting.rewrite(schema))
-
-
-class _MomentRewriting(CoreRewriting):
     def __init__(self, moments: Moments) -> None:
         super().__init__()
         self._moments = moments
+
+    def concerns(self, node: Node) -> bool:
+        """See `CoreRewriting.concerns`."""
+        return node["type"] == "datetime" or bool(node.get("computed_fields"))
 
     def rewrite_node(self, node: Node) -> Node:
         """See `CoreRewriting.rewrite_node`."""
@@ -85,10 +67,16 @@ class _MomentRewriting(CoreRewriting):
         return {**reading, **around}
 
 
-class _Writing(CoreRewriting):
+class MomentWriting(CoreRewriting):
+    """A copy that writes date-times by the rules of a site."""
+
     def __init__(self, moments: Moments) -> None:
         super().__init__()
         self._moments = moments
+
+    def concerns(self, node: Node) -> bool:
+        """See `CoreRewriting.concerns`."""
+        return node["type"] == "datetime" or bool(node.get("computed_fields"))
 
     def rewrite_node(self, node: Node) -> Node:
         """See `CoreRewriting.rewrite_node`."""

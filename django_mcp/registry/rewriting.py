@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from django_mcp.registry.unions import NO_PARTS, Node
+from django_mcp.registry.unions import NO_PARTS, Node, NodeGraph
 
 if TYPE_CHECKING:
+    from pydantic import TypeAdapter
     from pydantic_core import SchemaSerializer, SchemaValidator
 
 
@@ -16,6 +17,10 @@ class CoreRewriting:
 
     def __init__(self) -> None:
         self._done: dict[int, Any] = {}
+
+    def concerns(self, node: Node) -> bool:
+        """Return whether a schema with this node has to be rewritten."""
+        return True
 
     def rewrite(self, value: Any) -> Any:
         """Return a copy of a part of a schema."""
@@ -32,6 +37,26 @@ class CoreRewriting:
         # Another dict has the fields of a record by their names.
         kept = NO_PARTS if isinstance(node.get("type"), str) else ()
         return {key: value if key in kept else self.rewrite(value) for key, value in node.items()}
+
+
+def rewrite_adapter(
+    adapter: TypeAdapter[Any], *rewritings: CoreRewriting, is_described: bool = False
+) -> None:
+    """Let a converter do what rewritings say, one after the other.
+
+    `is_described` says that its JSON Schema shows it. The converter stays as it is if none of them concerns
+    it, or if pydantic has no way for this.
+    """
+    schema: Any = adapter.core_schema
+    nodes = NodeGraph(schema).nodes
+    concerned = [rewriting for rewriting in rewritings if any(map(rewriting.concerns, nodes))]
+    if not concerned or not builds_changed_classes():
+        return
+    for rewriting in concerned:
+        schema = rewriting.rewrite(schema)
+    adapter.validator, adapter.serializer = build(schema)
+    if is_described:
+        adapter.core_schema = schema
 
 
 def build(schema: Any) -> tuple[SchemaValidator, SchemaSerializer]:

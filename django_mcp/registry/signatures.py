@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import is_lazy
-from django_mcp.registry import hints
+from django_mcp.registry import field_validators, hints
 from django_mcp.registry.problems import RegistrationError, describe_source, innermost
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def read_signature(function: Callable[..., Any], injectables: Injectables) -> Si
                 f"send it. Write `{given_parameter.name}: {CONTEXT_NAMES[given_parameter.name]}` to get it from the server, "
                 f"or annotate it with the type that clients send."
             )
-        annotation = known.get(given_parameter.name, Any)
+        annotation = field_validators.with_validators(known.get(given_parameter.name, Any))
         fault = hints.find_fault(annotation)
         if fault is not None:
             raise RegistrationError(
@@ -252,6 +252,10 @@ _VIEW_GUARDS = (
 def _read_parameter(name: str, annotation: Any, default: Any, source: str) -> Parameter:
     if is_field(default):  # `limit: int = Field(20, ge=1)`
         annotation, default = Annotated[annotation, default], EMPTY
+    for each in field_validators.find_metadata(annotation):
+        fault = field_validators.find_fault(each)
+        if fault is not None:
+            raise RegistrationError(f"{source}: the annotation of the parameter `{name}`: {fault}.")
     title, description, has_default = None, None, default is not EMPTY
     inner, metadata = hints.strip_with_metadata(annotation)
     optional = hints.find_optional(inner)

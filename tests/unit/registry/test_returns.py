@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Optional, Union
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel, Field, computed_field
+from pydantic import BaseModel, ConfigDict, Field, computed_field
 from typing_extensions import TypedDict
 
 from django_mcp.protocol.asks import InputRequired
@@ -337,8 +337,9 @@ def test_a_value_nested_too_deep_is_rejected():
         result(value)
 
 
-def test_bytes_that_are_not_utf8_are_rejected():
+def test_bytes_that_their_author_writes_as_utf8_and_are_none_are_rejected():
     class Binary(BaseModel):
+        model_config = ConfigDict(ser_json_bytes="utf8")
         data: bytes
 
     with pytest.raises(ReturnError, match="returned what JSON cannot hold"):
