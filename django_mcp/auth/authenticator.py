@@ -47,6 +47,9 @@ class Authenticator:
     required_scopes: tuple[str, ...] = ()
     """Scopes that all credentials must have; the server checks them, and the challenge names them."""
 
+    limits_scopes: bool = True
+    """Whether its credentials may be limited to scopes; False: they permit everything that their user may do."""
+
     reads_models: tuple[str, ...] = ()
     """The models of this package that it reads, by their labels, or whole apps. Readiness asks for their tables."""
 

@@ -12,6 +12,8 @@ from django.core.checks import CheckMessage, Error, Info, Tags
 from django.core.exceptions import ImproperlyConfigured
 
 from django_mcp.auth.addresses import METADATA_PATH
+from django_mcp.auth.authenticator import Authenticator
+from django_mcp.auth.named_scopes import names_scopes
 from django_mcp.checks.asked import find_asked
 from django_mcp.checks.declared import check
 from django_mcp.conf import settings
@@ -19,7 +21,7 @@ from django_mcp.endpoints.mounts import find_mounts
 from django_mcp.endpoints.usable_entries import find_key_readers, find_unguarded
 from django_mcp.endpoints.well_known import find_undescribed, find_unnamed, find_unreachable
 from django_mcp.registry.entries import ToolEntry
-from django_mcp.registry.problems import LIKENESS, describe_source, find_near
+from django_mcp.registry.problems import LIKENESS, describe_source, find_near, is_of_framework
 from django_mcp.servers import MCPServer, all_servers
 
 _PRIVATE = re.compile(
@@ -98,6 +100,39 @@ def _open_tools(server: MCPServer) -> Iterator[CheckMessage]:
 
 def _find_open_tools(server: MCPServer) -> list[ToolEntry]:
     return [entry for entry in find_unguarded(server) if isinstance(entry, ToolEntry)]
+
+
+@check(Tags.security, id="django_mcp.W045")
+def check_unlimited() -> Iterator[CheckMessage]:
+    """W045: entries need scopes, and every user who signs in has all of them."""
+    for server in _mounted_servers():
+        authentication = server.engine.authentication
+        authenticators = () if authentication is None else authentication.authenticators
+        if not authenticators or any(map(_limits_scopes, authenticators)):
+            continue
+        needs = server.engine.derived.requirements
+        asking = [
+            guarded.source
+            for guarded, scopes in needs.scopes.items()
+            if scopes and not needs.rules.get(guarded)
+        ]
+        if asking:
+            kinds = ", ".join(dict.fromkeys(type(each).__name__ for each in authenticators))
+            yield checks.Warning(
+                f"Scopes of the MCP server {server.name!r} limit nobody: its authenticators ({kinds}) know no scopes, so "
+                f"that every user who signs in passes: {_list_some(asking)}.",
+                hint="Name who may with permission=, which is about users, or set an authenticator whose credentials "
+                "have scopes, such as API keys or OAuth.",
+            )
+
+
+def _limits_scopes(authenticator: Authenticator) -> bool:
+    """Return whether the credentials may have scopes; of a site's own class, if it names some."""
+    cls = type(authenticator)
+    base = next(each for each in cls.__mro__ if is_of_framework(each))
+    if base is Authenticator and "limits_scopes" not in vars(cls):
+        return names_scopes(cls)
+    return authenticator.limits_scopes
 
 
 @check(Tags.security, deploy=True, id="django_mcp.I013")

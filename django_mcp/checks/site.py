@@ -185,7 +185,7 @@ def check_module_names() -> Iterator[CheckMessage]:
                     yield checks.Warning(
                         f"{path} is not imported, so what it registers is not found.", hint=hint
                     )
-    for package, folder in _find_project_folders():
+    for package, folder in find_project_folders():
         path = folder / f"{module}.py"
         if f"{package}.{module}" not in sys.modules and _has_entries(path):
             yield checks.Warning(
@@ -194,7 +194,7 @@ def check_module_names() -> Iterator[CheckMessage]:
             )
 
 
-def _find_project_folders() -> Iterator[tuple[str, Path]]:
+def find_project_folders() -> Iterator[tuple[str, Path]]:
     """Yield the packages of the settings and of the URLconf, unless they are apps, with their folders."""
     names = [getattr(site_settings, name, None) for name in ("SETTINGS_MODULE", "ROOT_URLCONF")]
     packages = {name.partition(".")[0] for name in names if isinstance(name, str)}

@@ -83,6 +83,8 @@ TEXTS = {
     "django_mcp.skills.W001": "Several skills of a server have the same name.",
     "django_mcp.skills.W002": "A file of a skill is larger than a result may be.",
     "django_mcp.skills.W004": "A draft of a skill has not been edited.",
+    "django_mcp.skills.W005": "A skill names a tool, a resource or a file that is not there.",
+    "django_mcp.skills.W006": "A folder has skills that no server serves.",
     "django_mcp.skills.W003": "A generated skill is inside of one in a folder, which hosts then cannot verify.",
     "django_mcp.apps.W009": "A tool has `confirm=`, and a page of its own without a place for the question.",
     "django_mcp.apps.W007": "A ready-made page names a member that the results of its tool do not have.",

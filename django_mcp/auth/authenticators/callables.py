@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from django.core.exceptions import PermissionDenied
 
 from django_mcp.auth.authenticator import Authenticator
+from django_mcp.auth.named_scopes import names_scopes
 from django_mcp.auth.principal import AuthInfo, Principal, Rejection, make_key
 from django_mcp.auth.recheck import RECHECK_S, Revalidator
 from django_mcp.execution.threads import run_in_pool
@@ -51,6 +52,7 @@ class CallableAuthenticator(Authenticator):
         self._function = function
         self._challenge = challenge
         self._revalidator = Revalidator(self._ask_again, recheck_s)
+        self.limits_scopes = names_scopes(function)
         self._wants_exchange = next(iter(inspect.signature(function).parameters), "") == "exchange"
 
     async def authenticate(self, exchange: Exchange) -> Principal | Rejection | None:

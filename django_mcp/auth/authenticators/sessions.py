@@ -44,6 +44,7 @@ class SessionAuthenticator(Authenticator):
     """
 
     kind = "session"
+    limits_scopes = False
 
     def __init__(self, *, cache_s: float = MAX_AGE_S) -> None:
         self._cache = AuthCache(cache_s)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 
+from django.apps import apps
+from django.conf import settings
 from django.core import checks
 from django.core.checks import CheckMessage, Error
 
 from django_mcp.checks.declared import check
+from django_mcp.checks.site import find_project_folders
 from django_mcp.extensions.skills.core.folders import Problem, read_skills
 from django_mcp.extensions.skills.core.index import Served, SkillIndex
-from django_mcp.extensions.skills.core.skill import DRAFTED, Skill, uri_of
-from django_mcp.extensions.skills.site.registration import find_roots
+from django_mcp.extensions.skills.core.skill import DRAFTED, SKILL_FILE, Skill, uri_of
+from django_mcp.extensions.skills.site.naming import Names
+from django_mcp.extensions.skills.site.registration import FOLDER, find_roots
+from django_mcp.registry.problems import LIKENESS, find_near
 from django_mcp.servers import MCPServer, all_servers
 
 _ERRORS: Mapping[str, tuple[str, str]] = {
@@ -82,10 +88,46 @@ def _check_permissions(server: MCPServer, skills: Mapping[str, Skill]) -> Iterat
 
 
 @check()
+def check_places() -> Iterator[CheckMessage]:
+    """Report folders with skills that no server has."""
+    served = {root.path.resolve() for server in all_servers() for root in find_roots(server)}
+    for folder in _find_unserved(served):
+        yield checks.Warning(
+            f"{folder} has skills that no server serves.",
+            hint="Move it into an app, as its folder skills, or name it in DJANGO_MCP['SKILLS_DIRS']. Silence this if "
+            "they are not for MCP.",
+            id="django_mcp.skills.W006",
+        )
+
+
+def _find_unserved(served: Collection[Path]) -> Iterator[Path]:
+    """Yield the folders where skills are looked for in vain: beside apps, and in them under another name."""
+    base = getattr(settings, "BASE_DIR", None)
+    projects = [Path(base)] if isinstance(base, str | Path) else []
+    projects += [folder for _package, folder in find_project_folders()]
+    own = [Path(config.path) for config in apps.get_app_configs()]
+    own = [path for path in own if not _INSTALLED.intersection(path.parts)]
+    for folder in dict.fromkeys([*projects, *own]):
+        for path in sorted(each for each in folder.glob("*") if each.is_dir()):
+            is_named_so = bool(find_near(path.name, [FOLDER], cutoff=LIKENESS))
+            resolved = path.resolve()
+            is_served = any(
+                resolved == each or resolved in each.parents or each in resolved.parents
+                for each in served
+            )
+            if is_named_so and not is_served and any(path.glob(f"*/{SKILL_FILE}")):
+                yield path
+
+
+_INSTALLED = frozenset(("site-packages", "dist-packages"))
+
+
+@check()
 def check_skills() -> Iterator[CheckMessage]:
     """Report what hosts cannot load, or cannot tell apart."""
     for server in all_servers():
-        index = SkillIndex(server.registry)
+        names = Names(server)
+        index = names.index
         named: dict[str, list[str]] = defaultdict(list)
         for served in index.skills.values():
             named[served.skill.name].append(served.skill.uri)
@@ -96,6 +138,12 @@ def check_skills() -> Iterator[CheckMessage]:
                     id="django_mcp.skills.W004",
                 )
             yield from _check_parts(index, served)
+            for problem, hint in names.find_wrong(served.skill):
+                yield checks.Warning(
+                    f"{served.skill.uri} of {server!r}: {problem}.",
+                    hint=hint,
+                    id="django_mcp.skills.W005",
+                )
         for name, uris in named.items():
             if len(uris) > 1:
                 yield checks.Warning(

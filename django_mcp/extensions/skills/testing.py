@@ -7,7 +7,8 @@ from hashlib import sha256
 from typing import Any
 
 from django_mcp.extensions.skills.core.front_matter import FrontMatterError, read_front_matter
-from django_mcp.extensions.skills.core.skill import DYNAMIC, MAX_BYTES, MAX_FILES
+from django_mcp.extensions.skills.core.skill import DYNAMIC, MAX_BYTES, MAX_FILES, SKILL_FILE
+from django_mcp.extensions.skills.site.naming import Names
 from django_mcp.inprocess.results import MCPError
 from django_mcp.protocol.json import JSONObject
 from django_mcp.test.conversation import BaseClient
@@ -36,6 +37,10 @@ async def assert_skill_verifies(client: BaseClient, uri: str) -> None:
         files = [{"uri": uri}]
     elif len(files) > MAX_FILES or sum(file["size"] for file in files) > MAX_BYTES:
         problems.append("it is larger than hosts have to load")
+    names = Names(client.server)
+    served = names.index.skills.get(uri)
+    if served is not None:
+        problems += [problem for problem, _hint in names.find_wrong(served.skill)]
     for file in files:
         content = await _read(client, file["uri"])
         if "size" in file and len(content) != file["size"]:
@@ -44,7 +49,11 @@ async def assert_skill_verifies(client: BaseClient, uri: str) -> None:
         if digest != file.get("digest", digest):
             problems.append(f"{file['uri']} has another digest")
         if file["uri"] == uri:
-            problems += _compare(content.decode(errors="replace"), skill["frontmatter"])
+            text = content.decode(errors="replace")
+            problems += _compare(text, skill["frontmatter"])
+            if served is not None and served.skill.files is None:
+                found = names.find_wrong_in(text, served.skill)
+                problems += [f"{SKILL_FILE} {problem}" for problem, _hint in found]
     assert not problems, f"{uri}: " + "; ".join(problems)  # noqa: S101 - for tests
 
 

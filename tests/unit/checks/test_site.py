@@ -26,8 +26,10 @@ from django_mcp.apps import discover
 from django_mcp.auth.authenticators import (
     APIKeyAuthenticator,
     Authenticator,
+    CallableAuthenticator,
     SessionAuthenticator,
 )
+from django_mcp.auth.principal import AuthInfo, Principal
 from django_mcp.contrib.drf import DRFAuthenticator
 from django_mcp.middleware import GetReply
 from django_mcp.server.exchange.exchange import Exchange, Reply
@@ -976,3 +978,62 @@ def test_middleware_that_is_awaited_is_right(name: str):
         assert [
             each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.E003"
         ] == []
+
+
+# -- scopes that limit nobody
+
+
+class KnowsUsers(Authenticator):
+    def authenticate(self, exchange: Exchange) -> Principal | None:
+        return _make_principal()
+
+
+class KnowsScopes(Authenticator):
+    def authenticate(self, exchange: Exchange) -> Principal | None:
+        return _make_limited()
+
+
+def _make_principal() -> Principal:
+    return Principal(key="a")
+
+
+def _make_limited() -> Principal:
+    return Principal(key="a", auth=AuthInfo(subject="a", authenticator="b"))
+
+
+def find_user(request: Any) -> Any:
+    return None
+
+
+def find_limited(request: Any) -> Any:
+    return _make_limited()
+
+
+@pytest.mark.parametrize(
+    ("authenticators", "is_told"),
+    [
+        ([SessionAuthenticator()], True),
+        ([SessionAuthenticator(), CallableAuthenticator(find_user)], True),
+        ([KnowsUsers()], True),
+        ([SessionAuthenticator(), APIKeyAuthenticator()], False),
+        ([CallableAuthenticator(find_limited)], False),
+        ([KnowsScopes()], False),
+    ],
+)
+def test_scopes_that_limit_nobody(authenticators: list[Any], is_told: bool):
+    server = MCPServer("scoped", authenticators=authenticators)
+    server.register_tool(find_user, name="wipe", description="Wipe.", scopes=["admin"])
+
+    told = {each.id: each.msg for each in messages_of(server)}
+
+    assert ("django_mcp.W045" in told) is is_told
+    assert not is_told or "test_site.find_user" in told["django_mcp.W045"]
+
+
+def test_a_permission_beside_scopes_says_who_may():
+    server = MCPServer("scoped", authenticators=[SessionAuthenticator()])
+    server.register_tool(
+        find_user, name="wipe", description="Wipe.", scopes=["admin"], permission="auth.add_user"
+    )
+
+    assert "django_mcp.W045" not in {each.id for each in messages_of(server)}

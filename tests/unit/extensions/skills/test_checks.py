@@ -150,3 +150,116 @@ def test_a_wrong_setting(settings: Any, name: str, value: Any):
         for message in run_checks(tags=["django_mcp"])
         if message.id == "django_mcp.E001" and name in message.msg
     ]
+
+
+def find_orders(query: str = "", state: str = "") -> list[str]:
+    """Find orders."""
+    return []
+
+
+def read_terms() -> str:
+    """Read the terms."""
+    return "a"
+
+
+WRONG = [
+    "Find it with `find_ordrs`.",
+    "Find it with `find_order(query)`.",
+    "Call `mcp__shop__find_ordes` first.",
+    "Read `shop://term`.",
+    "Read `references/retruns.md` then.",
+    "Read [the terms](references/retruns.md#when).",
+    "Read [the terms](other.md).",
+    "```\npython scripts/refund.py\n```",
+    "Read ./references/old/terms.md.",
+    "Read `retruns.md`.",
+]
+RIGHT = [
+    "Find it with `find_orders`, by its `query` or `state`, and `find_orders(query)`, never `delete_user`.",
+    "Read `references/returns.md`, [it](references/returns.md#when) and [all](references/).",
+    "Read [the terms](https://a.example/references/terms.md), `shop://terms` and `../shop/mcp.py`.",
+    "Look into `shop/models.py`, other/references/terms.md and `references/<number>.md`.",
+    "```\nfind_ordrs()\n```",
+    "The `orders` are in `references/YEAR.md`, or `SKILL.md`.",
+    "[Above](#above), [mail](mailto:a@b.example), [inside](inside/SKILL.md).",
+]
+
+
+@pytest.fixture
+def names(root: Path, make_server: MakeServer) -> Callable[[str], MCPServer]:
+    """Make a server with a skill of a text."""
+
+    def make(body: str) -> MCPServer:
+        write_skill(root, "refunds", body, files={"references/returns.md": "Within `30` days."})
+        write_skill(root, "refunds/inside")
+        server = make_server()
+        server.register_tool(find_orders, read_only=True)
+        server.resource("shop://terms")(read_terms)
+        return server
+
+    return make
+
+
+@pytest.mark.parametrize("body", WRONG)
+def test_a_skill_that_names_what_is_not_there(names: Callable[[str], MCPServer], body: str):
+    server = names(body)
+
+    messages = find_messages()
+
+    assert messages.keys() == {"W005"}
+    assert "skill://refunds/SKILL.md of <MCPServer skilled>: SKILL.md names" in messages["W005"]
+    with pytest.raises(AssertionError, match="which is not there"):
+        MCPClient(server=server).assert_skill_verifies("skill://refunds/SKILL.md")
+    server.remove_tool("find_orders")
+
+
+@pytest.mark.parametrize("body", RIGHT)
+def test_a_skill_that_names_what_is_there_or_something_else(
+    names: Callable[[str], MCPServer], body: str
+):
+    server = names(body)
+
+    assert find_messages() == {}
+    MCPClient(server=server).assert_skill_verifies("skill://refunds/SKILL.md")
+    server.remove_tool("find_orders")
+
+
+def test_a_reference_that_names_what_is_not_there(root: Path, make_server: MakeServer):
+    text = "Go on with [this](returns.md) or [that](next.md)."
+    write_skill(root, "refunds", files={"references/returns.md": text})
+    make_server()
+
+    told = find_messages()["W005"]
+
+    assert "references/returns.md names the file 'next.md', which is not there" in told
+
+
+def test_tools_that_are_allowed(root: Path, make_server: MakeServer):
+    folder = write_skill(root, "refunds")
+    text = (folder / "SKILL.md").read_text()
+    (folder / "SKILL.md").write_text(
+        text.replace("---\n\n", 'allowed-tools: "Bash find_ordrs"\n---\n\n', 1)
+    )
+    server = make_server()
+    server.register_tool(find_orders, read_only=True)
+
+    assert "'find_ordrs', which is no tool" in find_messages()["W005"]
+    server.remove_tool("find_orders")
+
+
+@pytest.mark.parametrize("name", ["skills", "skill"])
+def test_skills_beside_the_apps(tmp_path: Path, settings: Any, name: str):
+    write_skill(tmp_path / name, "refunds")
+    settings.BASE_DIR = tmp_path
+
+    assert find_messages() == {"W006": f"{tmp_path / name} has skills that no server serves."}
+
+
+def test_skills_beside_the_apps_that_a_server_has(
+    root: Path, make_server: MakeServer, settings: Any
+):
+    write_skill(root, "refunds")
+    make_server()
+    settings.BASE_DIR = root.parent
+
+    assert find_messages() == {}
