@@ -110,12 +110,14 @@ def _demanding(get_reply: GetReply) -> GetReply:
     return answer
 
 
-class _Middleware:
+class CallMiddleware:
+    """The base of the middleware of this package."""
+
     def __init__(self, get_reply: GetReply) -> None:
         self.get_reply = get_reply
 
 
-class LocaleMiddleware(_Middleware):
+class LocaleMiddleware(CallMiddleware):
     """Activate the language that `Accept-Language` requests.
 
     It is one of `LANGUAGES`; without the header, or without `USE_I18N`, the language is not changed.
@@ -164,7 +166,7 @@ _request_id: ContextVar[str] = ContextVar("django_mcp_request_id", default="-")
 _SANE_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 
 
-class RequestIDMiddleware(_Middleware):
+class RequestIDMiddleware(CallMiddleware):
     """Give each exchange an id for the logs: the caller's own (`X-Request-ID`) if it is valid.
 
     The response has it as well; `RequestIDFilter` adds it to log records.
@@ -191,7 +193,7 @@ class RequestIDFilter(Filter):
         return True
 
 
-class AccessMiddleware(_Middleware):
+class AccessMiddleware(CallMiddleware):
     """Refuse exchanges by a rule of the site, such as where they come from. Subclasses define it."""
 
     def allows(self, exchange: Exchange) -> bool:
@@ -222,7 +224,7 @@ class AccessMiddleware(_Middleware):
         return await self.get_reply(exchange)
 
 
-class TenantMiddleware(_Middleware):
+class TenantMiddleware(CallMiddleware):
     """Activate a tenant for an exchange. Subclasses define which and how.
 
     Handlers run within it, those in threads as well: set context variables, not thread locals.

@@ -10,18 +10,23 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from inspect import unwrap
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from django.conf import global_settings
 from django.conf import settings as site_settings
 from django.core import checks
-from django.core.checks import CheckMessage, Info, Tags
+from django.core.checks import CheckMessage, Error, Info, Tags
+from django.utils.functional import Promise
 from django.utils.module_loading import import_string
 
 from django_mcp.checks.asgi import skips_middleware
 from django_mcp.checks.declared import check
 from django_mcp.conf import settings
 from django_mcp.endpoints.mounts import find_mounts
+from django_mcp.middleware import CallMiddleware, LocaleMiddleware
+from django_mcp.registry.problems import innermost
+from django_mcp.servers import MCPServer, all_servers
 
 _REFUSALS = frozenset(
     ["HttpResponseForbidden", "PermissionDenied", "SuspiciousOperation", "redirect_to_login"]
@@ -73,6 +78,92 @@ def check_skipped_middleware() -> Iterator[CheckMessage]:
         )
 
 
+@check(id="django_mcp.E020")
+def check_middleware_of_calls() -> Iterator[CheckMessage]:
+    """E020: middleware of calls is in Django's `MIDDLEWARE`, so that every page of the site fails."""
+    for path in site_settings.MIDDLEWARE:
+        factory = _load(path)
+        if isinstance(factory, type) and issubclass(factory, CallMiddleware):
+            name = factory.__name__
+            own = "django.middleware.locale.LocaleMiddleware"
+            instead = f" Django's own is {own}." if name == "LocaleMiddleware" else ""
+            yield Error(
+                f"MIDDLEWARE has {path}, which takes exchanges of MCP and no requests: every page of the site fails.",
+                hint=f"Move it to DJANGO_MCP['MIDDLEWARE'].{instead}",
+            )
+
+
+@check(id="django_mcp.W046")
+def check_languages() -> Iterator[CheckMessage]:
+    """W046: `DJANGO_MCP["MIDDLEWARE"]` has left out what activates the language of a client."""
+    paths = settings.MIDDLEWARE
+    if not site_settings.USE_I18N or any(map(_chooses_language, paths)):
+        return
+    is_translated = (
+        site_settings.LANGUAGES != global_settings.LANGUAGES or site_settings.LOCALE_PATHS
+    )
+    if (
+        len(site_settings.LANGUAGES) < 2
+        or not is_translated
+        or not any(map(_has_texts, all_servers()))
+    ):
+        return
+    # Django's own runs where its view serves the endpoint.
+    if not skips_middleware() and any(map(_chooses_language, site_settings.MIDDLEWARE)):
+        return
+    yield checks.Warning(
+        "DJANGO_MCP['MIDDLEWARE'] has no LocaleMiddleware, so that every client gets the texts of calls in "
+        f"{site_settings.LANGUAGE_CODE!r}, though the site has {len(site_settings.LANGUAGES)} languages.",
+        hint="The list replaces the default: add 'django_mcp.middleware.LocaleMiddleware' to it. Silence this if all "
+        "calls are meant to have one language.",
+    )
+
+
+_LANGUAGE = re.compile(r"locale|language|i18n|translat", re.IGNORECASE)
+
+
+def _chooses_language(path: str) -> bool:
+    """Return whether a middleware activates a language, by its name or by what its code names."""
+    factory = _load(path)
+    if factory is None or _LANGUAGE.search(path):
+        return True
+    if isinstance(factory, type) and issubclass(factory, LocaleMiddleware):
+        return True
+    read = _Code()
+    for each in factory.__mro__ if isinstance(factory, type) else (factory,):
+        for value in vars(each).values() if isinstance(each, type) else (each,):
+            read.add(getattr(value, "__func__", value))
+    return any(_LANGUAGE.search(name) or name == "activate" for name in read.names)
+
+
+def _has_texts(server: MCPServer) -> bool:
+    """Return whether a server has texts that depend on the language."""
+    return any(
+        isinstance(entry.title, Promise)
+        or isinstance(entry.description, Promise)
+        or _translates(entry.handler.origin)
+        for entry in server.registry.entries()
+    )
+
+
+def _translates(function: Any) -> bool:
+    read = unwrap(innermost(function)) if callable(function) else function
+    names = getattr(getattr(read, "__func__", read), "__globals__", {})
+    return any(
+        getattr(value, "__module__", None) == "django.utils.translation"
+        or getattr(value, "__name__", None) == "django.utils.translation"
+        for value in list(names.values())
+        if isinstance(value, FunctionType | ModuleType)
+    )
+
+
+def _load(path: str) -> Any:
+    try:
+        return import_string(path)
+    except Exception:  # noqa: BLE001 - the module is the site's; who serves it sees its error
+        return None
+
+
 def _find_skipped() -> list[str]:
     # What Django's own does is done by the endpoint, or means nothing there.
     skipped = [
@@ -85,9 +176,8 @@ def _find_skipped() -> list[str]:
 
 def _refuses(path: str) -> bool:
     """Return whether a middleware refuses requests, by its name or, if it is of the project, by its code."""
-    try:
-        factory = import_string(path)
-    except Exception:  # noqa: BLE001 - the module is the site's; who serves it sees its error
+    factory = _load(path)
+    if factory is None:
         return False
     classes = factory.__mro__ if isinstance(factory, type) else (factory,)
     own = [each for each in classes if not _is_of_framework(each)]
@@ -120,6 +210,11 @@ class _Code:
         self._seen: set[Any] = set()
         self._names: set[str] = set()
         self._constants: set[Any] = set()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What the functions name."""
+        return frozenset(self._names)
 
     @property
     def refuses(self) -> bool:

@@ -13,11 +13,14 @@ from typing import Any
 
 import pytest
 from asgiref.sync import markcoroutinefunction
+from django.conf import global_settings
 from django.conf.urls.i18n import i18n_patterns
 from django.core.checks import CheckMessage, run_checks
 from django.http import HttpRequest, HttpResponse
 from django.test import modify_settings, override_settings
 from django.urls import include, path, re_path
+from django.utils import translation
+from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 
@@ -31,7 +34,7 @@ from django_mcp.auth.authenticators import (
 )
 from django_mcp.auth.principal import AuthInfo, Principal
 from django_mcp.contrib.drf import DRFAuthenticator
-from django_mcp.middleware import GetReply
+from django_mcp.middleware import GetReply, LocaleMiddleware
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.servers import MCPServer, all_servers, default_server
 from django_mcp.transports.http.view import MCPView
@@ -1037,3 +1040,72 @@ def test_a_permission_beside_scopes_says_who_may():
     )
 
     assert "django_mcp.W045" not in {each.id for each in messages_of(server)}
+
+
+# -- languages
+
+
+def _answer_as_usual(get_reply: GetReply) -> GetReply:
+    async def answer(exchange: Exchange) -> Reply:
+        return await get_reply(exchange)
+
+    return answer
+
+
+def _answer_in_german(get_reply: GetReply) -> GetReply:
+    async def answer(exchange: Exchange) -> Reply:
+        with translation.override("de"):
+            return await get_reply(exchange)
+
+    return answer
+
+
+class OwnLanguages(LocaleMiddleware):
+    pass
+
+
+LANGUAGES = [("en", "English"), ("de", "German")]
+
+
+def find_languages(middleware: list[str], **settings: Any) -> list[CheckMessage]:
+    server = MCPServer("texts", public=True)
+    server.register_tool(
+        find_user, name="a", title=gettext_lazy("Delete"), description="A.", read_only=True
+    )
+    options = {"LANGUAGES": LANGUAGES, "DJANGO_MCP": {"MIDDLEWARE": middleware}} | settings
+    with override_settings(**options):
+        return [each for each in found() if each.id == "django_mcp.W046"]
+
+
+def test_middleware_without_the_language_of_the_client():
+    (message,) = find_languages([f"{__name__}._answer_as_usual"])
+
+    assert "'en-us'" in message.msg or "'en'" in message.msg
+    assert "django_mcp.middleware.LocaleMiddleware" in (message.hint or "")
+    assert find_languages([])
+
+
+@pytest.mark.parametrize(
+    ("middleware", "settings"),
+    [
+        (["django_mcp.middleware.LocaleMiddleware"], {}),
+        ([f"{__name__}.OwnLanguages"], {}),
+        ([f"{__name__}._answer_in_german"], {}),
+        ([f"{__name__}._answer_as_usual"], {"USE_I18N": False}),
+        ([f"{__name__}._answer_as_usual"], {"LANGUAGES": LANGUAGES[:1]}),
+        ([f"{__name__}._answer_as_usual"], {"LANGUAGES": global_settings.LANGUAGES}),
+    ],
+)
+def test_middleware_that_is_right_about_languages(middleware: list[str], settings: dict[str, Any]):
+    assert find_languages(middleware, **settings) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["django_mcp.middleware.LocaleMiddleware", f"{__name__}.OwnLanguages"]
+)
+def test_middleware_of_calls_among_that_of_django(name: str):
+    with modify_settings(MIDDLEWARE={"append": name}):
+        (message,) = [each for each in found() if each.id == "django_mcp.E020"]
+
+    assert name in message.msg
+    assert "Move it to DJANGO_MCP['MIDDLEWARE']." in (message.hint or "")
