@@ -1,0 +1,102 @@
+"""Every control of every page can be clicked, and every header read, in each width and language."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.async_api import expect
+
+from tests.live.browser.pages import AdminPages
+from tests.support.site.browser.busy import BUSY
+
+ENTRY = "disabledentry/entry/?server=browser-site&kind=tools&key="
+PAGES = (
+    "session/live/",
+    "disabledentry/",
+    f"{ENTRY}book_trip",
+    f"{ENTRY}find_products",
+    "callrecord/charts/",
+    "callrecord/",
+    "callrecord/errors/",
+    "task/",
+    "session/",
+    "stream/",
+    "subscription/",
+    "apikey/",
+    "apikey/add/",
+    "disabledentry/connect/",
+)
+
+FAULTS = """() => {
+    const CONTROLS = "a[href], button, input:not([type=hidden]), select, textarea, summary, th";
+    const told = (each) => `${each.tagName.toLowerCase()} ${(each.textContent || each.name || "").trim().slice(0, 60)}`;
+    const isSeen = (each) => each.checkVisibility({visibilityProperty: true, opacityProperty: true})
+        && !each.closest(".mcp-hidden, .visually-hidden, dialog:not([open])")
+        && each.getBoundingClientRect().width > 1 && each.getBoundingClientRect().height > 1;
+    const found = [];
+    for (const each of document.querySelectorAll(`:is(#content, .mcp-tabs) :is(${CONTROLS})`)) {
+        if (!isSeen(each) || each.disabled) {
+            continue;
+        }
+        each.scrollIntoView({block: "center", inline: "nearest"});
+        const rects = [...each.getClientRects()].filter(({width, height}) => width > 1 && height > 1);
+        const {left, right, top, bottom} = rects[0];
+        const hits = [.1, .5, .9].map((part) => (
+            document.elementFromPoint(left + part * (right - left), (top + bottom) / 2)));
+        const isMine = (hit) => hit !== null && (each.contains(hit) || hit.contains(each) && each.tagName !== "BUTTON"
+            && getComputedStyle(each).display === "inline" || [...(each.labels ?? [])].some((label) => label.contains(hit)));
+        const missed = hits.find((hit) => !isMine(hit));
+        if (missed !== undefined) {
+            found.push(`covered: ${told(each)} by ${missed && told(missed)}`);
+        } else if (each.scrollWidth > each.clientWidth + 1 && ["TH", "BUTTON", "SUMMARY"].includes(each.tagName)
+            && getComputedStyle(each).display !== "inline") {
+            found.push(`cut off: ${told(each)}`);
+        }
+    }
+    scrollTo(0, 0);
+    return found;
+}"""
+
+WIDER = """() => [...document.querySelectorAll("#content, #content *")]
+    .filter((each) => ["auto", "scroll", "hidden"].includes(getComputedStyle(each).overflowX))
+    .filter((each) => each.checkVisibility() && each.clientWidth > 100 && each.scrollWidth > each.clientWidth + 1)
+    .filter((each) => each.querySelector("table") || each.tagName === "TABLE")
+    .map((each) => `${each.id || each.className} by ${each.scrollWidth - each.clientWidth}`)"""
+"""The places of tables that are wider than their place."""
+
+
+async def assert_reachable(admin: AdminPages, path: str) -> None:
+    await admin.page.goto(f"{admin.root}django_mcp/{path}")
+    if path == "session/live/":
+        await expect(admin.page.locator("#mcp-sessions tbody tr")).to_have_count(25)
+    if path == "callrecord/charts/":
+        await expect(admin.page.locator("#mcp-names tbody tr").first).to_be_visible()
+    assert await admin.page.evaluate(FAULTS) == [], path
+    assert await admin.overhang() <= 0, path
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+@pytest.mark.parametrize("width", [390, 1280])
+async def test_every_control_can_be_clicked_and_every_header_read(
+    admin: AdminPages, run_in_site: Callable[[str], None], width: int, language: str
+):
+    run_in_site(BUSY)
+    await admin.page.set_viewport_size({"width": width, "height": 900})
+    await admin.page.set_extra_http_headers({"Accept-Language": language})
+    for path in PAGES:
+        await assert_reachable(admin, path)
+        if width >= 1024:
+            assert await admin.page.evaluate(WIDER) == [], path
+
+
+@pytest.mark.parametrize("width", [1024, 1536])
+async def test_no_table_is_wider_than_its_place(
+    admin: AdminPages, run_in_site: Callable[[str], None], width: int
+):
+    run_in_site(BUSY)
+    await admin.page.set_viewport_size({"width": width, "height": 900})
+    await admin.page.set_extra_http_headers({"Accept-Language": "de"})
+    for path in PAGES:
+        await assert_reachable(admin, path)
+        assert await admin.page.evaluate(WIDER) == [], path
