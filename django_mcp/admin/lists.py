@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
@@ -30,6 +31,9 @@ BY_USERNAME = f"user__{get_user_model().USERNAME_FIELD}__icontains"
 
 STEPS = "django_mcp_steps"
 """The action that a user has begun, in the session."""
+
+FRESH_S = 30
+"""For so long after a batch the page of an action goes on with the next by itself."""
 
 NAMED = 20
 """Rows that a page names before it acts on them."""
@@ -109,10 +113,11 @@ class VisibleList(Page):
         batch = list(rows[:at_once])
         done += act(request, batch) if batch else 0
         if len(batch) < at_once or done >= total:
+            request.session.pop(STEPS, None)
             self.message_user(request, done_text % done)
             return None
         # In the session, since it may be too long for a URL.
-        request.session[STEPS] = {**shown, "total": total, "done": done, "is_confirmed": True}
+        request.session[STEPS] = {**shown, "total": total, "done": done, "at": time.time()}
         return HttpResponseRedirect(self.url_of(f"{self.model._meta.model_name}_progress"))
 
     def progress_view(self, request: HttpRequest) -> HttpResponse:
@@ -121,7 +126,9 @@ class VisibleList(Page):
         list_url = self.url_of(f"{self.model._meta.model_name}_changelist")
         if steps is None or not steps["list_url"].startswith(list_url):
             return HttpResponseRedirect(list_url)
-        return self._show_steps(request, steps)
+        # One that was left is not gone on with by whoever comes back to its page.
+        is_fresh = time.time() - steps["at"] < FRESH_S
+        return self._show_steps(request, {**steps, "is_confirmed": True, "is_fresh": is_fresh})
 
     def _show_steps(self, request: HttpRequest, steps: dict[str, Any]) -> HttpResponse:
         known = dict(self.get_action_choices(request))

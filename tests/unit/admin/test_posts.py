@@ -156,4 +156,18 @@ def test_a_batch_of_an_action_redirects_to_its_progress(boss: Client, monkeypatc
     for _load in range(2):
         page = boss.get(answer.headers["Location"])
         assert page.context["done"] == 2
+        assert page.context["is_fresh"]
     assert Session.objects.count() == 3
+
+
+def test_an_action_that_was_left_does_not_go_on_by_itself(boss: Client, monkeypatch: Any):
+    monkeypatch.setattr(VisibleList.act_in_steps, "__kwdefaults__", {"at_once": 2})
+    rows = [make_session() for _ in range(3)]
+    data = {"action": "end_selected", "select_across": "1", "_selected_action": rows[0].pk}
+    data |= {"confirmed": "1", "total": "3"}
+    progress = boss.post(url("session_changelist"), data).headers["Location"]
+    monkeypatch.setattr("django_mcp.admin.lists.FRESH_S", 0)
+
+    assert b"steps.js" not in boss.get(progress).content
+    boss.post(url("session_changelist"), {**data, "done": "2"})
+    assert boss.get(progress).headers["Location"] == url("session_changelist")

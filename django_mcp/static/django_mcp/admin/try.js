@@ -141,6 +141,9 @@
     }
 
     function keep(found) {
+        if (!chooser) {
+            return;
+        }
         const text = JSON.stringify(found);
         const others = kept().filter((each) => JSON.stringify(each.arguments) !== text);
         if (text.length <= MAX_KEPT_LENGTH) {
@@ -157,9 +160,6 @@
     let offered = [];
 
     function offerPrevious() {
-        if (!chooser) {
-            return;
-        }
         const known = new Set();
         offered = [...kept(), ...previous].filter((each) => {
             const text = JSON.stringify(each.arguments);
@@ -178,7 +178,9 @@
             given = (isText ? toText : toForm)(chosen.arguments);
         }
     });
-    offerPrevious();
+    if (chooser) {
+        offerPrevious();
+    }
     if (kind === "templates") {
         const preview = () => {
             uri.textContent = visible(expand(textsOfFields()));
