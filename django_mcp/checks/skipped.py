@@ -100,7 +100,8 @@ def check_languages() -> Iterator[CheckMessage]:
     if not site_settings.USE_I18N or any(map(_chooses_language, paths)):
         return
     is_translated = (
-        site_settings.LANGUAGES != global_settings.LANGUAGES or site_settings.LOCALE_PATHS
+        dict(site_settings.LANGUAGES) != dict(global_settings.LANGUAGES)
+        or site_settings.LOCALE_PATHS
     )
     if (
         len(site_settings.LANGUAGES) < 2
