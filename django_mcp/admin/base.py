@@ -33,6 +33,7 @@ TABS = (
     ("disabledentry_changelist", _("Catalogue"), ("disabledentry",)),
     ("charts", _("Charts"), ("callrecord",)),
     ("slow", _("Why slow"), ("callrecord",)),
+    ("mistakes", _("Mistakes"), ("callrecord",)),
     ("callrecord_changelist", _("Calls"), ("callrecord",)),
     ("errors", _("Errors"), ("callrecord",)),
     *(tab for part in load_parts("admin") for tab in part.TABS),
@@ -43,6 +44,9 @@ TABS = (
     ("connect", _("Connect"), ()),
 )
 """Name of the URL, title, and models of which a user has to see any; missing pages are left out."""
+
+ALL_CALLS = frozenset({"running", "charts", "slow", "mistakes", "errors"})
+"""Those that show all calls together."""
 
 
 class Page(BoundedList):
@@ -74,8 +78,7 @@ class Page(BoundedList):
         for name, title, models in TABS:
             if models and not any(self._may_see(request, model) for model in models):
                 continue
-            # They show all calls together.
-            if name in ("running", "charts", "slow", "errors") and not sees_all_calls:
+            if name in ALL_CALLS and not sees_all_calls:
                 continue
             url = self.find_url(name)
             if url is not None:

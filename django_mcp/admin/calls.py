@@ -216,6 +216,7 @@ class CallRecordAdmin(ReadOnlyList):
                 name="django_mcp_running_cancel",
             ),
             path("slow/", view(self.slow_view), name="django_mcp_slow"),
+            path("mistakes/", view(self.mistakes_view), name="django_mcp_mistakes"),
             path("errors/", view(self.errors_view), name="django_mcp_errors"),
             path("export/", view(self.export_view), name="django_mcp_calls_export"),
             path("charts/", view(self.charts_view), name="django_mcp_charts"),
@@ -237,6 +238,11 @@ class CallRecordAdmin(ReadOnlyList):
         from django_mcp.admin.slow import slow_view
 
         return slow_view(self, request)
+
+    def mistakes_view(self, request: HttpRequest) -> HttpResponse:
+        from django_mcp.admin.mistakes import mistakes_view
+
+        return mistakes_view(self, request)
 
     def errors_view(self, request: HttpRequest) -> HttpResponse:
         from django_mcp.admin.reports import SPANS, find_errors

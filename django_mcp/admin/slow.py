@@ -1,12 +1,8 @@
-"""Why calls are slow: where their time goes, by name, client, user and server, and in the period before.
-
-Of many calls, a sample is read: about as many from each part of a period, by their numbers.
-"""
+"""Why calls are slow: where their time goes, by name, client, user and server, and in the period before."""
 
 from __future__ import annotations
 
 import math
-import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -14,28 +10,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.contrib.auth import get_user_model
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp.admin.base import require_permissions
 from django_mcp.admin.reports import ERRORS, find_known, moment_of
+from django_mcp.admin.samples import PERIODS, SAMPLE, read_sample
 from django_mcp.admin.texts import escape_invisible, to_number
 from django_mcp.conf import settings
 from django_mcp.models import CallRecord
 
 if TYPE_CHECKING:
     from django_mcp.admin.base import Page
-
-SAMPLE = 10_000
-"""Calls of a period that are read."""
-
-AT_ONCE = 1000
-"""Calls that one statement reads by their numbers."""
-
-EDGE = 100
-"""Calls at each end of a period by which its numbers are found: a long call has a higher one than its neighbours."""
 
 MAX_ROWS = 50
 """Rows of each table, those with most time."""
@@ -45,9 +32,6 @@ SLOWEST = 10
 
 SLOWER_MS = (0, 100, 500, 1000, 5000, 30_000)
 """The choices of the filter, in milliseconds."""
-
-PERIODS = {"hour": 60, "day": 24 * 60, "week": 7 * 24 * 60}
-"""How many minutes a period has."""
 
 
 class _Call(NamedTuple):
@@ -119,37 +103,11 @@ class Sample:
         return groups
 
 
-def read_sample(first: int, end: int, above_ms: float) -> Sample:
+def _read(first: int, end: int, above_ms: float) -> Sample:
     """Return calls that began in the minutes from `first` to before `end` and took longer than `above_ms`."""
-    calls = CallRecord.objects.filter(
-        started_at__gte=moment_of(first), started_at__lt=moment_of(end)
-    )
-    oldest = calls.order_by("started_at", "id").values_list("pk", flat=True)[:EDGE]
-    newest = calls.order_by("-started_at", "-id").values_list("pk", flat=True)[:EDGE]
-    numbers = [*oldest, *newest]
-    if not numbers:
-        return Sample()
-    lowest, highest = min(numbers), max(numbers)
-    wanted = calls.order_by()
-    if above_ms:
-        wanted = wanted.filter(duration_ms__gt=above_ms)
-    # Numbers are given in order, so that there are no more calls than numbers.
-    stride = (highest - lowest + 1) / SAMPLE
-    if stride <= 1:
-        return Sample(calls=_read(wanted))
-    # One of each stride, since every second number may be missing; the same for a minute.
-    dice = random.Random(first)  # noqa: S311
-    chosen = [lowest + int((at + dice.random()) * stride) for at in range(SAMPLE)]
-    read = [
-        call
-        for at in range(0, SAMPLE, AT_ONCE)
-        for call in _read(wanted.filter(pk__in=chosen[at : at + AT_ONCE]))
-    ]
-    return Sample(calls=read, each=stride)
-
-
-def _read(calls: QuerySet[CallRecord]) -> list[_Call]:
-    return [_Call(*row) for row in calls.values_list(*_Call._fields)]
+    narrow = {"duration_ms__gt": above_ms} if above_ms else {}
+    calls, each = read_sample(first, end, _Call._fields, narrow)
+    return Sample(calls=[_Call(*call) for call in calls], each=each)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -206,8 +164,8 @@ class _Report:
         self._page, self._request, self._slower_ms = page, request, slower_ms
         end = int(time.time() // 60) + 1
         self._first = end - length
-        self.now = read_sample(self._first, end, slower_ms)
-        self.before = read_sample(self._first - length, self._first, slower_ms)
+        self.now = _read(self._first, end, slower_ms)
+        self.before = _read(self._first - length, self._first, slower_ms)
 
     def tables(self) -> Iterator[tuple[str, Any, list[SlowRow]]]:
         """Yield the id, title and lines of each table."""

@@ -70,6 +70,7 @@ _PAGES: dict[str, tuple[str, dict[str, str]]] = {
         for span in ("hour", "day", "week")
     },
     "why slow, above 500 ms": ("callrecord/slow/", {"span": "week", "slower": "500"}),
+    **{f"mistakes, {span}": ("callrecord/mistakes/", {"span": span}) for span in ("hour", "week")},
     "live page's data": ("session/live/data/", {}),
     "live, of a client": ("session/live/data/", {"client": "client-7"}),
     "live, of a user": ("session/live/data/", {"user": "user-77"}),
@@ -340,6 +341,7 @@ def fill(calls: int, tools: Sequence[str] = TOOLS) -> None:
             "arguments": """'{"query":"string"}'""",
             "session": f"CASE WHEN i % 2 = 0 THEN {in_session} ELSE '' END",
             "coerced": "CASE WHEN i % 20 = 0 THEN 'query' ELSE '' END",
+            "faulty": f"CASE WHEN {mixed} < 30 AND {mixed} >= 10 THEN 'query' ELSE '' END",
             "error": f"CASE WHEN {mixed} < 10 THEN 'KeyError' WHEN {mixed} < 30 THEN 'ToolError' ELSE '' END",
             "result_chars": f"40 * {mixed}",
             "result_bytes": f"50 * {mixed}",

@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from django_mcp import MCPServer
-from django_mcp.admin import slow
+from django_mcp.admin import samples, slow
 from django_mcp.models import CallRecord
 from tests.unit.admin.test_pages import client_of, url
 
@@ -145,7 +145,7 @@ def test_the_slowest_calls_are_shown_with_where_their_time_went(admin: Client):
 
 
 def test_a_sample_stands_for_all_calls(admin: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(slow, "SAMPLE", 100)
+    monkeypatch.setattr(samples, "SAMPLE", 100)
     make_calls(*range(1, 1001))
     make_calls(*range(1, 51), ago=timedelta(hours=30))
     page = admin.get(url("slow"))
@@ -162,7 +162,7 @@ def test_a_sample_stands_for_all_calls(admin: Client, monkeypatch: pytest.Monkey
 def test_a_sample_does_not_count_calls_that_were_deleted(
     admin: Client, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(slow, "SAMPLE", 100)
+    monkeypatch.setattr(samples, "SAMPLE", 100)
     make_calls(*range(1, 1001))
     first = CallRecord.objects.order_by("pk").values_list("pk", flat=True)[0]
     # The second half, but for its end.
@@ -174,7 +174,7 @@ def test_a_sample_does_not_count_calls_that_were_deleted(
 def test_a_long_call_at_the_edge_does_not_hide_its_neighbours(
     admin: Client, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(slow, "SAMPLE", 100)
+    monkeypatch.setattr(samples, "SAMPLE", 100)
     make_calls(*[1] * 1000, ago=timedelta(hours=2))
     # It began first, and so has the highest number.
     make_calls(10_000, name="buy", ago=timedelta(hours=3))
