@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.contrib import messages
 from django.contrib.auth import get_user_model
@@ -15,16 +15,12 @@ from django.utils.translation import gettext_lazy as _
 
 from django_mcp.admin.base import note_actions, require_permissions
 from django_mcp.admin.bounded import BoundedList
-from django_mcp.admin.running_rows import Reported, RunningRow, RunningTable
-from django_mcp.admin.texts import escape_invisible
+from django_mcp.admin.figures import MAX_SHOWN, Reported, RunningRow, RunningTable, show_text
 from django_mcp.models import CallRecord, Worker
 from django_mcp.push.call_reports import MAX_LONG
 
 if TYPE_CHECKING:
     from django_mcp.admin.base import Page
-
-MAX_SHOWN = 200
-"""Calls and tasks of the page, the longest of each."""
 
 TRIES = 5
 """How often an operator's wish is written, should others be written at the same time."""
@@ -56,11 +52,6 @@ def find_names(keys: set[str]) -> dict[str, str]:
     return {str(pk): user.get_username() for pk, user in users.items()}
 
 
-def show(text: Any, max_length: int = 80) -> str:
-    """Return a text of others, short and without hidden characters."""
-    return escape_invisible(str(text), max_length)
-
-
 def running_view(page: Page, request: HttpRequest) -> HttpResponse:
     """Show what runs now."""
     require_permissions(request, "view_callrecord")
@@ -87,12 +78,12 @@ def _tell_calls(
     for worker, call in shown:
         entry = page.link_entry(request, call["server"], call["method"], call["name"])
         row = RunningRow(
-            name=show(call["name"] or call["method"], 200),
+            name=show_text(call["name"] or call["method"], 200),
             url=entry[0][1] if entry else "",
-            server=show(call["server"]),
-            client=show(call["client"] or "?"),
-            user=show(names.get(call["user"]) or call["principal"] or "-"),
-            worker=show(worker),
+            server=show_text(call["server"]),
+            client=show_text(call["client"] or "?"),
+            user=show_text(names.get(call["user"]) or call["principal"] or "-"),
+            worker=show_text(worker),
             seconds=max(0, int(now_s - call["since"])),
             state=_t("is being cancelled")
             if call["id"] in (worker.cancelled or ())

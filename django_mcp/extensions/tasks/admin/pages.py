@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from asgiref.sync import async_to_sync
 from django.contrib import admin
@@ -15,7 +15,17 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext, ngettext_lazy
 
 from django_mcp.admin.base import note_actions, without_transaction
-from django_mcp.admin.figures import Figure, Part, Trouble, show_number
+from django_mcp.admin.figures import (
+    MAX_SHOWN,
+    Figure,
+    Part,
+    Reported,
+    RunningRow,
+    RunningTable,
+    Trouble,
+    show_number,
+    show_text,
+)
 from django_mcp.admin.lists import BY_USERNAME, ReadOnlyList, RevisionFilter, ServerFilter
 from django_mcp.admin.permissions import may_any, only_visible
 from django_mcp.admin.texts import escape_invisible
@@ -25,9 +35,6 @@ from django_mcp.extensions.tasks.core.transitions import advance
 from django_mcp.extensions.tasks.site.models import Task
 from django_mcp.known_servers import find_server
 
-if TYPE_CHECKING:
-    from django_mcp.admin.running_rows import Reported, RunningTable
-
 CANCELLED_AT_ONCE = 100
 
 
@@ -36,8 +43,8 @@ class TaskAdmin(ReadOnlyList):
 
     list_display = ("created_at", "tool", "state", "server", "user", "revision", "updated_at")
     list_filter = ("status", "created_at", ServerFilter, RevisionFilter)
-    search_fields = ("tool", "principal_key", BY_USERNAME)
-    search_help_text = _("A part of the name of a tool, a user or a principal.")
+    search_fields = ("tool__startswith", "principal_key__startswith", BY_USERNAME)
+    search_help_text = _("The start of a tool, a user or a principal.")
     date_hierarchy = "created_at"
     ordering = ("-created_at", "-id")
     actions = ("cancel",)
@@ -45,7 +52,7 @@ class TaskAdmin(ReadOnlyList):
     fields = (
         "tool",
         "server",
-        "shown_user",
+        "user",
         "revision",
         "state",
         "shown_message",
@@ -103,10 +110,6 @@ class TaskAdmin(ReadOnlyList):
         self, request: HttpRequest, reported: Sequence[Reported]
     ) -> RunningTable | None:
         """Return the tasks that work or wait for input, the oldest first, with the workers that run them."""
-        # Django loads this module when it starts, and that needs other parts of the package.
-        from django_mcp.admin.running import MAX_SHOWN, show
-        from django_mcp.admin.running_rows import RunningRow, RunningTable
-
         if not self.has_view_permission(request):
             return None
         now = timezone.now()
@@ -120,15 +123,17 @@ class TaskAdmin(ReadOnlyList):
             entry = self.link_entry(request, task.server, "tools/call", task.tool)
             chosen = {"action": "cancel", "index": "0", "_selected_action": task.pk}
             row = RunningRow(
-                name=show(task.tool, 200),
+                name=show_text(task.tool, 200),
                 url=entry[0][1] if entry else "",
-                server=show(task.server),
-                client=show(call["client"] or "?") if call else "",
-                user=show(task.user.get_username() if task.user else task.principal_key or "-"),
-                worker=show(worker) if worker else "",
+                server=show_text(task.server),
+                client=show_text(call["client"] or "?") if call else "",
+                user=show_text(
+                    task.user.get_username() if task.user else task.principal_key or "-"
+                ),
+                worker=show_text(worker) if worker else "",
                 seconds=max(0, int((now - task.created_at).total_seconds())),
                 state=self.state(task),
-                note=show(task.status_message, 200),
+                note=show_text(task.status_message, 200),
                 has_thread=call["has_thread"] if call else None,
                 cancel=(self.url_of("task_changelist"), chosen) if may_cancel else None,
             )
