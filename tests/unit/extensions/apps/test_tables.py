@@ -409,7 +409,13 @@ def test_simple_filters_have_inputs_that_keep_their_values():
         "required": ["shop"],
     }
     server = make_server({"results": [ORDER]}, input_schema=schema)
-    given: dict[str, Any] = {"shop": "7", "status": "sent", "paid": False, "customer": '"><b>', "limit": 5}
+    given: dict[str, Any] = {
+        "shop": "7",
+        "status": "sent",
+        "paid": False,
+        "customer": '"><b>',
+        "limit": 5,
+    }
 
     part = render(server, **given)
 
