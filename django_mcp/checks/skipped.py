@@ -99,10 +99,11 @@ def check_languages() -> Iterator[CheckMessage]:
     paths = settings.MIDDLEWARE
     if not site_settings.USE_I18N or any(map(_chooses_language, paths)):
         return
-    is_translated = (
-        dict(site_settings.LANGUAGES) != dict(global_settings.LANGUAGES)
-        or site_settings.LOCALE_PATHS
+    chosen, default = (
+        {code for code, _name in languages}
+        for languages in (site_settings.LANGUAGES, global_settings.LANGUAGES)
     )
+    is_translated = chosen != default or site_settings.LOCALE_PATHS
     if (
         len(site_settings.LANGUAGES) < 2
         or not is_translated
