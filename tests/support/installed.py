@@ -27,6 +27,7 @@ EXTRAS = {
     "ninja",
     "oauth2_provider",
     "oauthlib",
+    "opentelemetry",
     "pydantic",
     "rest_framework",
 }

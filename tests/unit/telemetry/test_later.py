@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -12,13 +13,14 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import SpanProcessor
 
 from django_mcp import MCPServer
-from django_mcp.telemetry import later, metrics, spans
+from django_mcp.telemetry import later, metrics, setup, spans
 from django_mcp.telemetry.later import Later
 from django_mcp.telemetry.operation import Observer, Operation, Watching
 from tests.support.ports import use_ports
 from tests.support.server.plain import MCPServer as PlainServer
-from tests.support.telemetry import find_points, find_spans, new_name
+from tests.support.telemetry import find_points, find_spans, flush, new_name
 from tests.support.wire import V2026_07_28, WireClient
+from tests.unit.telemetry.conftest import make_server
 
 
 class Exporting(SpanProcessor):
@@ -130,3 +132,43 @@ async def test_an_observer_that_fails_harms_no_call(caplog: pytest.LogCaptureFix
 
     assert result["content"][0]["text"] == "done"
     assert [record.message for record in caplog.records] == ["Could not record an operation"] * 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_the_child_of_a_fork_leaves_to_its_parent_what_is_queued():
+    goes_on, has_begun, done = threading.Event(), threading.Event(), []
+
+    def work(entry: int) -> None:
+        has_begun.set()
+        goes_on.wait(60)
+        done.append(entry)
+
+    queue = Later("tests", work)
+    queue.put(0)
+    assert has_begun.wait(10)
+    queue.put(1)
+
+    child = os.fork()
+    if not child:
+        os._exit(0 if queue.flush() and not done else 1)
+
+    assert os.waitpid(child, 0)[1] == 0
+    goes_on.set()
+    assert queue.flush(10)
+    assert done == [0, 1]
+
+
+async def test_the_access_log_needs_no_opentelemetry(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(setup, "find_spec", lambda _name: None)
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "TELEMETRY": "native", "ACCESS_LOG": True}
+    caplog.set_level(logging.INFO, "django_mcp.access")
+    server = make_server()
+
+    await WireClient(server, V2026_07_28).call("find_orders")
+
+    flush()
+    assert [record.name for record in caplog.records] == ["django_mcp.access"]
+    assert find_spans(server.name) == []
