@@ -120,7 +120,7 @@ async def test_the_guide_lists_each_metric_and_attribute(native: Any):
             assert f"`{metric.name}`" in text
             for point in metric.data.data_points:
                 for key in point.attributes:
-                    assert f"`{key}`" in text or key == "django_mcp.signal"
+                    assert f"`{key}`" in text
 
 
 def test_the_pipelines_of_the_collector_are_whole():
