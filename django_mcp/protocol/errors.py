@@ -100,6 +100,22 @@ class ProtocolError(Exception):
         return Refusal(code=self.code, message=self.message, data=self.data)
 
 
+class Refused(ProtocolError):
+    """Leave a handler with a refusal of its call.
+
+    Args:
+        refusal: what the client gets.
+    """
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+    def to_refusal(self) -> Refusal:
+        """Return the refusal."""
+        return self.refusal
+
+
 class ToolError(Exception):
     """Raise from a tool to tell the model what went wrong, in words it can act on.
 

@@ -69,6 +69,9 @@ class Rate(Struct, frozen=True, kw_only=True):
     limit: int
     period_s: int
 
+    def __str__(self) -> str:
+        return f"{self.limit}/{self.period_s}s"
+
 
 def read_access(
     source: str,

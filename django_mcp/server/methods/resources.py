@@ -14,14 +14,13 @@ from django_mcp.protocol.results import ReadResult
 from django_mcp.protocol.revisions import lower
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.server.asking.by_argument import takes_answers
-from django_mcp.server.capabilities import covers
 from django_mcp.server.delivery.notify import Readable, find_matches
 from django_mcp.server.exchange.call import Failure, FailureKind
-from django_mcp.server.handlers.argument_checks import settle_arguments
+from django_mcp.server.handlers.call_checks import check_call
 from django_mcp.server.handlers.failures import short, within_limit
 from django_mcp.server.handlers.run import HandlerRun, check_only
 from django_mcp.server.handlers.whole_results import find_whole, is_whole, to_contents
-from django_mcp.server.request_checks import check_scopes, check_tool_rate, note_hidden
+from django_mcp.server.request_checks import check_scopes, note_hidden
 from django_mcp.server.services import ServedCall
 
 
@@ -124,25 +123,16 @@ async def _find_whole(
 ) -> _Reading | Refusal:
     """Return what makes a call of a tool again, which has to be permitted as that call has."""
     call.entry = entry
-    refusal = check_scopes(call, entry)
-    if refusal is None and entry.throttle is not None:
-        refusal = await check_tool_rate(call, entry, entry.throttle)
-    if refusal is not None:
-        return refusal
-    wanted = entry.required_client_capabilities
-    if wanted and not covers(call.connection.client_capabilities, wanted):
-        return missing(call, uri)
-    problems = entry.input_validator.check(arguments)
-    if problems is None or problems:
-        settled = await settle_arguments(call, entry, arguments, problems)
-        if isinstance(settled, Failure):
-            return _to_refusal(call, uri, settled)
-        arguments = settled
+    checked = check_scopes(call, entry) or await check_call(call, entry, arguments)
+    if isinstance(checked, Refusal):
+        return checked
+    if isinstance(checked, Failure):
+        return _to_refusal(call, uri, checked)
 
     def convert(value: Any, uri: str) -> ReadResult:
         return to_contents(uri, entry.handler.convert(value))
 
-    return _Reading(entry, arguments, convert, "tool", entry.timeout_s)
+    return _Reading(entry, checked, convert, "tool", entry.timeout_s)
 
 
 async def authorize_read(call: ServedCall, uri: str) -> Refusal | None:

@@ -9,24 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from django_mcp.protocol.errors import (
-    MISSING_CLIENT_CAPABILITY,
-    Refusal,
-    invalid_params,
-)
+from django_mcp.protocol.errors import Refusal, invalid_params
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.entries import Redirect, ToolEntry
 from django_mcp.registry.problems import ArgumentErrors, Problem, find_near_to_sent
-from django_mcp.server.capabilities import covers
-from django_mcp.server.exchange.call import Failure, FailureKind
+from django_mcp.server.exchange.call import Failure
 from django_mcp.server.exchange.visibility import ALL_VISIBLE
 from django_mcp.server.handlers.argument_checks import check_headers, settle_arguments
+from django_mcp.server.handlers.call_checks import check_briefly, check_call
 from django_mcp.server.handlers.challenges import to_result
 from django_mcp.server.handlers.failures import refuse_arguments, short
 from django_mcp.server.handlers.tools import encode_failure, run_tool
-from django_mcp.server.handlers.turns import LARGE_BYTES
 from django_mcp.server.methods.added import call_wrapped
-from django_mcp.server.request_checks import check_scopes, check_tool_rate, note_hidden
+from django_mcp.server.request_checks import check_scopes, note_hidden
 from django_mcp.server.services import ServedCall
 
 
@@ -73,7 +68,7 @@ async def _find_other(
 
     From then on it is a call of that tool: for its rules and limits, for retries, and for records.
     """
-    problems = _check_briefly(call, entry, arguments)
+    problems = check_briefly(call, entry, arguments)
     if problems is None or problems:
         settled = await settle_arguments(call, entry, arguments, problems)
         if isinstance(settled, Failure):
@@ -112,43 +107,19 @@ def _suggest(call: ServedCall, name: str) -> str:
     return f". Did you mean {near}?" if near is not None else ""
 
 
-def _refuse_client(call: ServedCall, name: str, wanted: JSONObject) -> bytes | Refusal:
-    message = f"Tool {name} needs a client that declares: {', '.join(wanted)}"
-    if not call.rules.is_stateless:
-        return encode_failure(call, Failure(kind=FailureKind.TOOL_ERROR, message=message))
-    data = {"requiredCapabilities": wanted}
-    return Refusal(code=MISSING_CLIENT_CAPABILITY, message=message, data=data)
-
-
-def _check_briefly(
-    call: ServedCall, entry: ToolEntry, arguments: JSONObject
-) -> list[Problem] | None:
-    """Return what is wrong with arguments; None: it takes long to say, so not on the event loop."""
-    if len(call.exchange.body) > LARGE_BYTES:
-        return None
-    return entry.input_validator.check(arguments)
-
-
 async def _check_and_run(
     call: ServedCall, entry: ToolEntry, arguments: JSONObject
 ) -> bytes | Refusal:
-    refusal = None
-    if entry.throttle is not None:
-        refusal = await check_tool_rate(call, entry, entry.throttle)
-    if refusal is None and entry.header_params:
+    if entry.header_params:
         refusal = check_headers(call, entry, arguments)
-    if refusal is not None:
-        return refusal
-    wanted = entry.required_client_capabilities
-    if wanted and not covers(call.connection.client_capabilities, wanted):
-        return _refuse_client(call, entry.name, wanted)
-    if call.options.validate_input or entry.validate_input:
-        problems = _check_briefly(call, entry, arguments)
-        if problems is None or problems:
-            settled = await settle_arguments(call, entry, arguments, problems)
-            if isinstance(settled, Failure):
-                return encode_failure(call, settled)
-            arguments = settled
+        if refusal is not None:
+            return refusal
+    checked = await check_call(call, entry, arguments)
+    if isinstance(checked, Refusal):
+        return checked
+    if isinstance(checked, Failure):
+        return encode_failure(call, checked)
+    arguments = checked
     wrapping = call.derived.wrapping
     extensions = () if wrapping is None else wrapping.find(entry.name, call)
     if not extensions:

@@ -25,10 +25,13 @@ from django_mcp.extensions.apps.site.form_fields import FormField, describe_form
 from django_mcp.extensions.apps.site.form_parameters import CONTEXT, FormParameter, without
 from django_mcp.extensions.apps.site.schema_fields import describe_schema
 from django_mcp.protocol.content import Text
+from django_mcp.protocol.errors import Refusal, Refused, ToolError
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.results import ToolResult
 from django_mcp.registry.entries import ANSWERS, ToolEntry
-from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.problems import ArgumentErrors, RegistrationError
+from django_mcp.server.exchange.call import Failure
+from django_mcp.server.handlers.call_checks import check_call
 from django_mcp.server.request_checks import check_scopes
 from django_mcp.servers import MCPServer
 
@@ -177,6 +180,9 @@ def register_opening_tool(server: MCPServer, tool: ToolEntry, app: App) -> ToolE
         check=access.check,
         listed_if=access.listed_if,
         toolset=tool.toolset,
+        # Whoever asks for the form has what it starts with looked up.
+        throttle=None if tool.throttle is None else str(tool.throttle),
+        required_client_capabilities=tool.required_client_capabilities,
         validate_input=tool.validate_input,
         read_only=True,
         open_world=False,
@@ -313,12 +319,21 @@ def _open_arguments(tool: ToolEntry, form: ArgumentsForm, name: str) -> tuple[_S
 async def _read_values(
     ctx: Context, form: ArgumentsForm, arguments: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Return the values of the object that a form changes, as its caller sees it."""
+    """Return the values of the object that a form changes, as its caller sees it.
+
+    Raises:
+        Refused, ArgumentErrors, ToolError: its caller may not read the object by a call of the tool that does.
+    """
     entry = None if form.read is None else ctx.tools.get(form.read)
     if entry is None or check_scopes(ctx._call, entry) is not None:
         return {}
+    checked = await check_call(ctx._call, entry, {**arguments})
+    if isinstance(checked, Refusal):
+        raise Refused(checked)
+    if isinstance(checked, Failure):
+        raise ArgumentErrors(checked.problems) if checked.problems else ToolError(checked.message)
     handler, scope = entry.handler, ctx._call.server.ports.scope
-    bound = handler.read({**arguments})
+    bound = handler.read(checked)
     handler.inject(bound, ctx)
     if handler.check is not None and handler.check.is_async:
         await handler.check.ademand(ctx, bound)
