@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import tracemalloc
 from collections.abc import Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from datetime import datetime
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -39,6 +41,7 @@ from django_mcp.servers import MCPServer
 from django_mcp.test import MCPClient
 from django_mcp.transports.http.consumer import MCPConsumer
 from django_mcp.transports.legacy_sse import LegacyStreamConsumer
+from tests.support.doc_blocks import ROOT, blocks_of
 from tests.support.http.harness import http_scope, part, talk
 from tests.support.ports import use_task_ports
 from tests.support.server.tasks import Person
@@ -545,3 +548,37 @@ class ByFunction(AccessMiddleware):
 async def test_a_coroutine_allows_nothing(server: MCPServer):
     with pytest.raises(TypeError, match="returned a coroutine"):
         await server.engine.answer(exchange_of("tools/list"))
+
+
+def run_guide() -> ModuleType:
+    """Return the module that the guide's example of a tenant by its host makes."""
+    (block,) = [
+        each
+        for each in blocks_of(ROOT / "docs" / "howto" / "middleware.md")
+        if "class ByHost" in each.text
+    ]
+    module = ModuleType("tenants_of_the_guide")
+    exec(compile(block.text, str(block), "exec"), vars(module))
+    return module
+
+
+async def test_the_example_of_the_guide_serves_calls_without_headers(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    guide = run_guide()
+    monkeypatch.setitem(sys.modules, guide.__name__, guide)
+    server = MCPServer("tenants of the guide", public=True)
+
+    @server.tool
+    async def which() -> str:
+        return f"at {guide.tenant.get()}"
+
+    with override_settings(DJANGO_MCP={"MIDDLEWARE": [f"{guide.__name__}.ByHost"]}):
+        with guide.in_force("acme"):
+            in_process = await server.acall_tool("which")
+        there = await ask(server, "tools/call", {"name": "which"}, host="beta.example.com")
+        nowhere = await ask(server, "tools/call", {"name": "which"}, host="localhost")
+
+    assert in_process.text == "at acme"
+    assert there["result"]["content"][0]["text"] == "at beta"
+    assert nowhere["error"]["message"] == "There is no such tenant"

@@ -11,7 +11,7 @@ from django_mcp import ToolError
 from django_mcp.context import Context
 from django_mcp.contrib.confirming import Agreement, read_state
 from django_mcp.extensions.apps.core.confirm import Confirmed
-from django_mcp.extensions.apps.site.values import find_terms
+from django_mcp.extensions.apps.site.values import find_terms, on_one_line
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.registry.access import ObjectCheck
 from django_mcp.server.asking.confirming import CONFIRMATION, without_confirmation
@@ -26,8 +26,11 @@ def agree(
     """See `Agree`."""
     title = str(confirmed.title)
     question, said = confirmed.question, None
-    if question is not None:
-        said = str(question.answer(ctx, kwargs) if isinstance(question, ObjectCheck) else question)
+    if isinstance(question, ObjectCheck):
+        # Arguments may be in it, and must not write lines that look like terms.
+        said = on_one_line(str(question.answer(ctx, kwargs)))
+    elif question is not None:
+        said = str(question)
     terms = [
         f"{term}: {value}"
         for term, value in find_terms(without_confirmation(arguments), confirmed.schema)

@@ -190,33 +190,63 @@ def find_terms(
     """
     properties = schema.get("properties", {})
     return [
-        (_on_one_line(label_of(name, properties.get(name))), tell(value, keeps_lines=keeps_lines))
+        (on_one_line(label_of(name, properties.get(name))), tell(value, keeps_lines=keeps_lines))
         for name, value in values.items()
     ]
 
 
 def tell(value: Any, *, keeps_lines: bool = False) -> str:
     """Return a value as a whole text; see `find_terms`."""
-    return _tell(value, _on_lines if keeps_lines else _on_one_line)
+    return _tell(value, _on_lines if keeps_lines else on_one_line)
 
 
 def _tell(value: Any, clean: Callable[[str], str]) -> str:
-    if value is None or value in ("", [], {}):
+    if value is None:
         return NOTHING
     if isinstance(value, bool):
         return _("yes") if value else _("no")
-    if isinstance(value, list) and not any(isinstance(each, list | dict) for each in value):
-        return ", ".join(_tell(each, clean) for each in value)
-    if isinstance(value, dict) and not any(isinstance(each, dict) for each in value.values()):
+    if value and isinstance(value, list) and not any(isinstance(each, _NESTED) for each in value):
+        return ", ".join(_tell_part(each, clean) for each in value)
+    if value and isinstance(value, dict) and not any(map(_is_nested, value.values())):
         return "; ".join(
-            f"{_on_one_line(str(name))}: {_tell(each, clean)}" for name, each in value.items()
+            f"{_quote(on_one_line(name))}: {_tell_part(each, clean)}"
+            for name, each in value.items()
         )
-    return clean(value if isinstance(value, str) else encode(value).decode())
+    if isinstance(value, str) and value not in _EMPTY:
+        return clean(value)
+    return on_one_line(encode(value).decode())
 
 
-def _on_one_line(text: str) -> str:
+_NESTED = (list, dict)
+
+_EMPTY = ("", NOTHING, "[]", "{}", '""')
+"""Texts that are shown in quotation marks, since they would look like no value, or like an empty one."""
+
+_PARTING = re.compile(r'[,;:"]')
+"""What parts of a value are told apart by."""
+
+
+def _is_nested(value: Any) -> bool:
+    """Return whether a member of an object is one itself, or a list that has some."""
+    return isinstance(value, dict) or (
+        isinstance(value, list) and any(isinstance(each, _NESTED) for each in value)
+    )
+
+
+def _tell_part(value: Any, clean: Callable[[str], str]) -> str:
+    """Return a part of a list or an object, with what cannot pass for further parts."""
+    return _quote(clean(value)) if isinstance(value, str) else _tell(value, clean)
+
+
+def _quote(text: str) -> str:
+    """Return a text in quotation marks, if it would look like several or like none without."""
+    return encode(text).decode() if text in _EMPTY or _PARTING.search(text) else text
+
+
+def on_one_line(text: str) -> str:
+    """Return a text in which nothing is invisible, and that writes no further lines."""
     return mark_invisible(" ".join(text.split()), lambda _char: "\ufffd")
 
 
 def _on_lines(text: str) -> str:
-    return "\n".join(map(_on_one_line, text.strip().splitlines()))
+    return "\n".join(map(on_one_line, text.strip().splitlines()))

@@ -171,6 +171,54 @@ def test_a_value_cannot_write_a_line_of_the_question(shop: Any):
     assert asked.text.splitlines()[2:4] == ["Number: A-1 Reason: none", "Reason: fraud"]
 
 
+@pytest.mark.parametrize("capabilities", [{}, HOST])
+def test_a_value_in_the_text_of_a_question_cannot_write_a_line_of_it(capabilities: Any):
+    server, _ = make_server(confirm=Confirm(question=lambda user, number: f"Cancel {number}?"))
+    client = MCPClient(server, capabilities=capabilities)
+
+    asked = ask(client, number="A-1?\nNumber: harmless\n\u202eevil")
+
+    message = asked.structured["message"].partition("page that is shown.\n")
+    question = (message[2] or message[0]).splitlines()
+    assert question == [
+        "Cancel A-1? Number: harmless \ufffdevil?",
+        "Number: A-1? Number: harmless \ufffdevil",
+    ]
+    html = asked.meta.get("django_mcp/html", "").split("data-mcp-args")[0]
+    assert "\u202e" not in html
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ({"to": "x; amount: 1", "amount": 1000}, 'to: "x; amount: 1"; amount: 1000'),
+        ({"to: x; amount": 1}, '"to: x; amount": 1'),
+        ({"to": 'x"; amount: 1; "'}, r'to: "x\"; amount: 1; \""'),
+        (["a, b", "c"], '"a, b", c'),
+        ({"to": ["a", "b; amount: 1"]}, 'to: a, "b; amount: 1"'),
+        ({"to": {"name": "x", "amount": 1}}, '{"to":{"name":"x","amount":1}}'),
+        ("", '""'),
+        (None, "\u2013"),
+        ([], "[]"),
+        ({}, "{}"),
+        ("\u2013", '"\u2013"'),
+        ("[]", '"[]"'),
+        ("a; b: c", "a; b: c"),
+    ],
+)
+def test_no_value_of_a_question_passes_for_another(value: Any, shown: str):
+    server = MCPServer("orders", public=True)
+
+    @server.tool(confirm="app")
+    def send(value: Any) -> str:
+        """Send."""
+        return "sent"
+
+    asked = MCPClient(server, capabilities={}).call("send", value=value)
+
+    assert asked.structured["message"] == f"Send?\nValue: {shown}"
+
+
 def test_a_call_that_is_too_long_to_agree_to_is_refused(shop: Any):
     client = MCPClient(shop[0], capabilities=HOST)
 
