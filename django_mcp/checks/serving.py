@@ -12,8 +12,11 @@ from channels import DEFAULT_CHANNEL_LAYER
 from channels.layers import channel_layers
 from django.conf import settings as site_settings
 from django.core import checks
+from django.core.cache.backends.dummy import DummyCache
+from django.core.cache.backends.locmem import LocMemCache
 from django.core.checks import CheckMessage, Info
 from django.core.management import get_commands
+from django.utils.module_loading import import_string
 
 from django_mcp.checks.asgi import find_unwrapped, is_left_to_django
 from django_mcp.checks.declared import check
@@ -309,3 +312,46 @@ def check_pools() -> Iterator[CheckMessage]:
                 hint=f"Set max_size of its OPTIONS['pool'] to {held} or more, or lower these settings. The "
                 f"package's own queries use up to {OWN_CONNECTIONS} connections besides.",
             )
+
+
+@check(id="django_mcp.W042")
+def check_throttle_cache() -> Iterator[CheckMessage]:
+    """W042: the cache of the throttles keeps no counts, or each process has counts of its own."""
+    if _is_throttle_cache(DummyCache):
+        yield checks.Warning(
+            f"{_first_throttle()} limits nothing: the cache {settings.THROTTLE_CACHE!r} keeps no counts.",
+            hint="Set DJANGO_MCP['THROTTLE_CACHE'] to a cache that all processes share, such as one of Redis.",
+        )
+
+
+@check(deploy=True, id="django_mcp.W042")
+def check_shared_throttle_cache() -> Iterator[CheckMessage]:
+    """W042: the same, of what matters with several processes only."""
+    if _is_throttle_cache(LocMemCache):
+        yield checks.Warning(
+            f"{_first_throttle()} counts in each process apart, since the cache {settings.THROTTLE_CACHE!r} is in "
+            "its memory.",
+            hint="Set DJANGO_MCP['THROTTLE_CACHE'] to a cache that all processes share, such as one of Redis. "
+            "Silence this if the site has one process.",
+        )
+
+
+def _is_throttle_cache(kind: type) -> bool:
+    """Return whether anything is counted, and in a cache of this class."""
+    backend = site_settings.CACHES.get(settings.THROTTLE_CACHE, {}).get("BACKEND", "")
+    try:
+        is_of_kind = issubclass(import_string(backend), kind)
+    except (ImportError, TypeError):  # Django reports it
+        return False
+    return is_of_kind and bool(_first_throttle())
+
+
+def _first_throttle() -> str:
+    """Return where a rate is set; an empty text if no server has one."""
+    for server in all_servers():
+        if server.engine.derived.rates:
+            return f"The throttle of the server {server.name!r}"
+        for tool in server.registry.tools.values():
+            if tool.throttle is not None:
+                return f"The throttle of {tool.source}"
+    return ""

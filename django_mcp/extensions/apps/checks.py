@@ -28,7 +28,8 @@ from django_mcp.extensions.apps.site.ready.naming import find_actions, find_unkn
 from django_mcp.extensions.apps.site.references import find_lost
 from django_mcp.extensions.apps.site.sources import read_sources
 from django_mcp.registry.entries import ToolEntry
-from django_mcp.registry.problems import did_you_mean, innermost, suggest
+from django_mcp.registry.problems import describe_source, did_you_mean, innermost, suggest
+from django_mcp.registry.signatures import returns_nothing
 from django_mcp.servers import MCPServer, all_servers
 
 
@@ -141,6 +142,26 @@ def check_forms() -> Iterator[CheckMessage]:
                     "the object to change. Silence the check if the form adds objects.",
                     id="django_mcp.apps.I001",
                 )
+
+
+@check()
+def check_missing_returns() -> Iterator[CheckMessage]:
+    """Report a function beside a tool that never returns the value that it should."""
+    for server in all_servers():
+        for tool, shown in _find_shown(server):
+            confirm, opening = shown.confirm, shown.opening
+            functions = {
+                "Confirm(question=...)": confirm and confirm.question,
+                "Confirm(state=...)": confirm and confirm.state,
+                "App(initial=...)": opening and opening.initial,
+            }
+            for option, function in functions.items():
+                if callable(function) and returns_nothing(function):
+                    yield checks.Warning(
+                        f"{describe_source(function)} never returns a value, and is {option} of {tool.source}.",
+                        hint="Write `return` before what it finds out.",
+                        id="django_mcp.apps.W012",
+                    )
 
 
 def _find_unused_keys(tool: ToolEntry, opening: App | None) -> list[str]:

@@ -1109,3 +1109,87 @@ def test_middleware_of_calls_among_that_of_django(name: str):
 
     assert name in message.msg
     assert "Move it to DJANGO_MCP['MIDDLEWARE']." in (message.hint or "")
+
+
+DUMMY = {"default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}}
+LOCAL = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+FILES = {
+    "default": {"BACKEND": "django.core.cache.backends.filebased.FileBasedCache", "LOCATION": "x"}
+}
+
+
+@pytest.fixture
+def only(monkeypatch: pytest.MonkeyPatch) -> Callable[[MCPServer], MCPServer]:
+    """Return a function that leaves one server for the checks, since that of the demo has a throttle."""
+
+    def leave(server: MCPServer) -> MCPServer:
+        monkeypatch.setattr("django_mcp.checks.serving.all_servers", lambda: [server])
+        return server
+
+    return leave
+
+
+def limited_by_tool() -> MCPServer:
+    server = MCPServer("limited", public=True)
+
+    @server.tool(throttle="5/m", read_only=True)
+    def count() -> int:
+        """Count."""
+        return 1
+
+    return server
+
+
+@pytest.mark.parametrize(
+    "make",
+    [limited_by_tool, lambda: MCPServer("limited", public=True, throttle={"address": "5/m"})],
+)
+def test_a_cache_of_the_throttles_that_keeps_nothing_is_reported(
+    make: Callable[[], MCPServer], only: Callable[[MCPServer], MCPServer]
+):
+    server = only(make())
+
+    (message,) = messages_of(server, CACHES=DUMMY)
+    assert message.id == "django_mcp.W042"
+    assert "limits nothing: the cache 'default' keeps no counts" in message.msg
+    assert messages_of(server, CACHES=LOCAL) == []
+
+
+def test_a_cache_of_the_throttles_in_each_process_is_reported_for_deployment(
+    only: Callable[[MCPServer], MCPServer],
+):
+    server = only(limited_by_tool())
+
+    (message,) = (
+        each
+        for each in messages_of(server, CACHES=LOCAL, deploy=True)
+        if each.id == "django_mcp.W042"
+    )
+    assert "limited" in message.msg or "count" in message.msg
+    assert "in each process apart" in message.msg
+    assert "django_mcp.W042" not in {
+        each.id for each in messages_of(server, CACHES=FILES, deploy=True)
+    }
+
+
+def test_the_throttles_count_in_a_cache_of_their_own(
+    only: Callable[[MCPServer], MCPServer],
+):
+    server = only(limited_by_tool())
+    caches = {**DUMMY, "counts": LOCAL["default"]}
+
+    assert messages_of(server, CACHES=caches, DJANGO_MCP={"THROTTLE_CACHE": "counts"}) == []
+
+
+def test_the_cache_does_not_matter_where_no_rate_is_set(
+    only: Callable[[MCPServer], MCPServer],
+):
+    server = only(MCPServer("free", public=True))
+
+    assert messages_of(server, CACHES=DUMMY) == []
+
+
+@override_settings(ROOT_URLCONF="tests.urls", CACHES=DUMMY)
+def test_a_rate_of_the_setting_for_all_servers_is_reported_too():
+    with override_settings(DJANGO_MCP={"THROTTLE": {"principal": "5/m"}}):
+        assert "django_mcp.W042" in ids()

@@ -11,7 +11,7 @@ from django import forms
 from django.core.checks import run_checks
 
 from django_mcp import MCPServer
-from django_mcp.extensions.apps import App, ArgumentsForm, Card, Chart, Csp, Table
+from django_mcp.extensions.apps import App, ArgumentsForm, Card, Chart, Confirm, Csp, Table
 from example_project.shop.models import Order
 
 # Some checks of Django ask the database what it can do, once in a process.
@@ -385,6 +385,45 @@ def test_a_form_of_a_model_that_adds_or_changes_an_object_is_not_reported(
     server.register_tool(function, app=App(form=NoteForm, initial=initial))
 
     assert find_messages() == {}
+
+
+def say_nothing(user: Any) -> None:
+    """Forget to return."""
+    str(user)
+
+
+def wipe() -> str:
+    """Wipe everything."""
+    return "wiped"
+
+
+@pytest.mark.parametrize("option", ["state", "question"])
+def test_a_function_of_a_question_that_returns_nothing(server: MCPServer, option: str):
+    server.register_tool(wipe, confirm=Confirm(**{option: say_nothing}))
+
+    told = find_messages()["django_mcp.apps.W012"]
+    assert "say_nothing" in told
+    assert f"never returns a value, and is Confirm({option}=...) of" in told
+
+
+@pytest.mark.parametrize(
+    "confirm",
+    [
+        Confirm(),
+        Confirm(question="Sure?"),
+        Confirm(question=lambda user: "Sure?", state=lambda user: user.pk),
+    ],
+)
+def test_a_question_in_order_is_not_reported(server: MCPServer, confirm: Confirm):
+    server.register_tool(wipe, confirm=confirm)
+
+    assert "django_mcp.apps.W012" not in find_messages()
+
+
+def test_a_function_that_opens_a_form_and_returns_nothing(server: MCPServer):
+    server.register_tool(add, app=App(form=NoteForm, initial=say_nothing))
+
+    assert "is App(initial=...) of" in find_messages()["django_mcp.apps.W012"]
 
 
 def test_a_page_without_a_place_for_the_fields(server: MCPServer, templates: Path):
