@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
@@ -16,9 +16,12 @@ from django.utils.crypto import constant_time_compare
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp.known_servers import find_unknown
+from django_mcp.log import logger
 from django_mcp.models.fields import KeyField
 from django_mcp.models.primary import PrimaryManager, Table
+from django_mcp.models.scopes import known_scopes
 from django_mcp.protocol.sanitize import clean, mark_invisible
+from django_mcp.registry.problems import did_you_mean
 from django_mcp.server.exchange.digests import digest_of
 from django_mcp.server.exchange.visibility import Allowed
 
@@ -80,7 +83,8 @@ class APIKeyManager(PrimaryManager["APIKey"]):
 
         Raises:
             TypeError: `scopes`, `tools`, `resources`, `prompts` or `toolsets` is one text, and not a list.
-            ValueError: no server of the site has one of the tools, resources, prompts or toolsets.
+            ValueError: no server of the site has one of the tools, resources, prompts or toolsets, or a scope is
+                like one that a server names, and is none. Other unknown scopes are logged.
         """
         named = {"tools": tools, "resources": resources, "prompts": prompts, "toolsets": toolsets}
         for argument, given in {"scopes": scopes, **named}.items():
@@ -91,6 +95,8 @@ class APIKeyManager(PrimaryManager["APIKey"]):
             unknown = find_unknown(kind, names)
             if unknown:
                 raise ValueError(f"No MCP server has the {kind} {', '.join(map(repr, unknown))}.")
+        scopes = tuple(scopes)
+        _check_scopes(scopes)
         key = self.model(
             user=user,
             name=name,
@@ -106,6 +112,23 @@ class APIKeyManager(PrimaryManager["APIKey"]):
         text = key.renew_secret()
         key.save(force_insert=True, using=self._db)
         return key, text
+
+    def bulk_create(self, objs: Iterable[APIKey], *args: Any, **kwargs: Any) -> list[APIKey]:
+        """Create keys that `renew_secret` has given a digest; others raise ValueError."""
+        keys = list(objs)
+        for key in keys:
+            key.check_digest()
+        return super().bulk_create(keys, *args, **kwargs)
+
+
+def _check_scopes(scopes: Collection[str]) -> None:
+    """Raise ValueError for a scope that looks like one of the site's misspelled; log others that no server names."""
+    known = known_scopes() if scopes else set()
+    for scope in (scope for scope in scopes if known and scope not in known):
+        near = did_you_mean(scope, known)
+        if near:
+            raise ValueError(f"No MCP server names the scope {scope!r:.100}.{near}")
+        logger.warning("A key gets the scope %.100r, which no MCP server names.", scope)
 
 
 class APIKey(Table):
@@ -191,6 +214,20 @@ class APIKey(Table):
             errors["expires_at"] = _("This is in the past.")
         if errors:
             raise ValidationError(errors)
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Save the key; a new one raises ValueError if it has no digest, since nobody could use it."""
+        if self._state.adding:
+            self.check_digest()
+        super().save(*args, **kwargs)
+
+    def check_digest(self) -> None:
+        """Raise ValueError if the key has no digest, and so no text."""
+        if not self.digest:
+            raise ValueError(
+                "This key has no secret, so nobody could use it. Write "
+                "`key, text = APIKey.objects.issue(user=user, name=name)`, and pass the text on."
+            )
 
     def renew_secret(self) -> str:
         """Give the key a new prefix and secret, unsaved, and return its text."""

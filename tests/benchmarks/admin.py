@@ -471,7 +471,8 @@ def _fill_connections(first: int, workers: list[str], now_s: float, call: dict[s
         batch_size=1000,
     )
     APIKey.objects.bulk_create(
-        APIKey(prefix=f"{i:012x}", name=f"key {i}", user_id=first + i % 1000) for i in range(1000)
+        APIKey(prefix=f"{i:012x}", digest=f"{i:064x}", name=f"key {i}", user_id=first + i % 1000)
+        for i in range(1000)
     )
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from django.conf import settings as site_settings
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandParser
 from django.utils import timezone
@@ -16,13 +15,13 @@ from django_mcp.endpoints.usable_entries import (
     all_scopes_of,
     find_key_readers,
     find_refused,
-    grantable_scopes,
     usable_entries,
 )
 from django_mcp.known_servers import import_urlconf
 from django_mcp.management.base import BY_FIELD, SiteCommand, find_user, get_server, wrong_use
 from django_mcp.management.terminal import printable
 from django_mcp.models import APIKey
+from django_mcp.models.scopes import known_scopes
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.problems import did_you_mean, find_near
 from django_mcp.server.exchange.visibility import Allowed
@@ -213,7 +212,7 @@ def _find_mistakes(key: APIKey, servers: list[MCPServer]) -> Iterator[str]:
             )
     scopes = key.scopes.split()
     for scope in scopes:
-        known = {*grantable_scopes(servers), *_described_scopes()}
+        known = known_scopes(servers)
         if scope not in known:
             near = find_near(scope, known)
             hint = f" Did you mean {near[0]!r}?" if near else ""
@@ -229,12 +228,6 @@ def _find_mistakes(key: APIKey, servers: list[MCPServer]) -> Iterator[str]:
             f"calls of {', '.join(sorted(refused))} are refused, because the key lacks scopes. Add "
             f"{' '.join(f'--scope {scope}' for scope in lacking)} if it shall make them."
         )
-
-
-def _described_scopes() -> Iterable[str]:
-    """Return the scopes that the settings of OAuth describe."""
-    described = (getattr(site_settings, "OAUTH2_PROVIDER", None) or {}).get("SCOPES")
-    return described if isinstance(described, Mapping) else ()
 
 
 def _to_prefix(text: str) -> str:

@@ -67,6 +67,59 @@ def test_a_key_authenticates_its_user(server: MCPServer, user: Any, header: str)
     assert principal.auth.expires_at == pytest.approx(expires_at.timestamp())
 
 
+def test_a_key_without_a_secret_is_not_saved(user: Any):
+    for create in (
+        lambda: APIKey.objects.create(user=user, name="x"),
+        lambda: APIKey(user=user, name="x").save(),
+        lambda: APIKey.objects.bulk_create([APIKey(user=user, name="x")]),
+        lambda: APIKey.objects.get_or_create(user=user, name="x"),
+        lambda: user.mcp_api_keys.create(name="x"),
+    ):
+        with pytest.raises(ValueError, match=r"nobody could use it.*APIKey\.objects\.issue\("):
+            create()
+    assert not APIKey.objects.exists()
+
+
+async def test_a_key_without_a_secret_is_not_saved_asynchronously(user: Any):
+    with pytest.raises(ValueError, match="nobody could use it"):
+        await APIKey.objects.acreate(user=user, name="x")
+
+
+def test_a_key_that_is_stored_already_can_be_revoked_whatever_it_lacks(user: Any):
+    key = issue(user)[0]
+    APIKey.objects.update(digest="")
+    key.refresh_from_db()
+
+    key.revoke()
+
+    assert APIKey.objects.get().revoked_at is not None
+
+
+def test_keys_with_secrets_are_saved_in_bulk(user: Any):
+    key = APIKey(user=user, name="x")
+    key.renew_secret()
+
+    APIKey.objects.bulk_create(iter([key]))
+
+    assert APIKey.objects.get().digest == key.digest
+
+
+def test_a_misspelt_scope_is_an_error_and_another_unknown_one_is_logged(
+    server: MCPServer, user: Any, caplog: pytest.LogCaptureFixture
+):
+    server.tool(name="look", scopes=["orders:read"])(lambda: "")
+
+    with pytest.raises(
+        ValueError, match=r"names the scope 'orders:raed'\. Did you mean 'orders:read'\?"
+    ):
+        issue(user, scopes=["orders:raed"])
+    assert not APIKey.objects.exists()
+    assert caplog.text == ""
+
+    issue(user, scopes=["orders:read", "zzz"])
+    assert "A key gets the scope 'zzz', which no MCP server names." in caplog.text
+
+
 def test_a_misspelt_tool_is_an_error(server: MCPServer, user: Any):
     server.tool(name="look")(lambda: "")
 

@@ -118,6 +118,7 @@ def make_all() -> None:
             user=user,
             name="key",
             prefix=str(number),
+            digest=str(number),
             revoked_at=None if revoked is None else now - timedelta(days=revoked),
             expires_at=None if expires is None else now - timedelta(days=expires),
         )
