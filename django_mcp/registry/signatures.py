@@ -222,7 +222,11 @@ def _check_wrapper(
     if not hasattr(function, "__wrapped__"):
         return
     taken = {parameter.name for parameter in parameters}
-    for outer in inspect.signature(function, follow_wrapped=False).parameters.values():
+    try:
+        outers = inspect.signature(function, follow_wrapped=False).parameters.values()
+    except ValueError:  # a decorator in C, such as that of a cache, before Python 3.12
+        return
+    for outer in outers:
         is_needed = outer.default is EMPTY and outer.kind not in (
             inspect.Parameter.VAR_POSITIONAL,
             inspect.Parameter.VAR_KEYWORD,
@@ -436,9 +440,11 @@ def hides_coroutine(function: Callable[..., Any]) -> bool:
     while not is_async_callable(function):
         wrapped: Any = getattr(target, "__wrapped__", None)
         code = getattr(target, "__code__", None)
-        if wrapped is None or code is None:
+        if wrapped is None:
             return False
-        if code is not _IN_CONTEXT and not _passes_on(target, wrapped):
+        # A cache, which is written in C and has no code, returns the same coroutine again.
+        is_known = code is _IN_CONTEXT or (code is None and type(target).__module__ == "functools")
+        if not is_known and (code is None or not _passes_on(target, wrapped)):
             return False
         function, target, is_hidden = wrapped, wrapped, True
     return is_hidden

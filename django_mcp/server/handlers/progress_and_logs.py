@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from inspect import iscoroutinefunction, signature
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from django_mcp.log import logger
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS, LogLevel
@@ -47,6 +48,7 @@ class ProgressAndLogs(AskMethods):
     """The part of a context that sends notifications. Each method has an `a` twin for async handlers."""
 
     _last_progress: float | None = None
+    _is_above_total = False
     _progress_rate: SendRate | None = None
     _patience: Patience | None = None
 
@@ -63,6 +65,9 @@ class ProgressAndLogs(AskMethods):
             progress: done so far, in any unit; only increasing values are sent.
             total: what `progress` will be at the end, if known.
             message: a text for people, where the revision has it.
+
+        Raises:
+            TypeError: `progress` or `total` is no number.
         """
         params = self._find_news(progress, total, message)
         if params is not None:
@@ -73,6 +78,17 @@ class ProgressAndLogs(AskMethods):
     ) -> JSONObject | None:
         """Return the parameters of a notification, if anybody wants it and the rate admits it, and note it."""
         call = self._call
+        # Also where nobody listens, as in production.
+        progress = _to_number("progress", progress)
+        total = None if total is None else _to_number("total", total)
+        if total is not None and progress > total and not self._is_above_total:
+            self._is_above_total = True
+            logger.warning(
+                "%s tells progress %s of %s, which is more than all. Pass what is done first, and then the total.",
+                call.entry.name if call.entry is not None else call.method,
+                progress,
+                total,
+            )
         token = self._find_progress_token()
         if not self._wants_progress(token) or _is_infinite(progress):
             return None
@@ -245,6 +261,18 @@ def say_progress(params: JSONObject) -> str:
     total = params.get("total")
     done = f"{params['progress']:g}"
     return done if total is None else f"{done} / {total:g}"
+
+
+def _to_number(name: str, value: Any) -> float:
+    """Return a number as JSON has it; raise TypeError for anything else."""
+    if type(value) is int or isinstance(value, float):
+        return value
+    if isinstance(value, bool | str | bytes) or not hasattr(value, "__float__"):
+        raise TypeError(
+            f"The {name} of ctx.progress() is a number, not {value!r:.60}: write ctx.progress(3, 10, 'message') for "
+            "3 of 10, with the text last."
+        )
+    return float(value)
 
 
 def _is_infinite(value: Any) -> bool:

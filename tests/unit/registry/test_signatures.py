@@ -236,6 +236,30 @@ def counted(function: Any) -> Any:
     return wrapper
 
 
+@pytest.mark.parametrize("decorator", [functools.cache, functools.lru_cache(maxsize=2)])
+def test_a_cache_around_a_function_has_its_parameters(decorator: Any):
+    @decorator
+    def count(amount: int = 1) -> int:
+        """Count."""
+        return amount
+
+    site = Site()
+    site.tool(count)
+
+    assert list(site.registry.tools["count"].input_schema["properties"]) == ["amount"]
+    assert site.call("count", {"amount": 3}).structured == 3
+
+
+def test_a_cache_around_an_asynchronous_function_is_refused():
+    @functools.cache
+    async def count() -> int:
+        """Count."""
+        return 1
+
+    with pytest.raises(RegistrationError, match="asynchronous inside of a synchronous decorator"):
+        Site().tool(count)
+
+
 def test_a_decorator_that_hides_the_parameters_is_suspected():
     def find(query: str) -> str:
         return query
