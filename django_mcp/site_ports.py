@@ -86,11 +86,11 @@ def site_ports(server: BaseServer, authentication: AuthenticationSettings) -> Po
 
 
 def watch_async(running: Awaitable[Any], call: Call, what: str) -> Awaitable[Any]:
-    """Log what an asynchronous handler should not do: block the event loop, and write if it only reads."""
+    """Log what an asynchronous handler should not do: block the event loop, and write what stays or is repeated."""
     # Loads `django.db`, which importing a server must not.
     from django_mcp.execution.noted_writes import noting_async_writes
 
-    return watch_steps(noting_async_writes(running, call.entry), MAX_STEP_S, what)
+    return watch_steps(noting_async_writes(running, call), MAX_STEP_S, what)
 
 
 def find_toolset(entry: Entry) -> str | None:

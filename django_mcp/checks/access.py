@@ -74,8 +74,15 @@ def check_authentication() -> Iterator[CheckMessage]:
                 hint=authentication.remedy,
                 id="django_mcp.W007",
             )
-        if (authentication is None or authentication.is_public) and not site_settings.DEBUG:
+        if not site_settings.DEBUG:
             yield from _open_tools(server)
+
+
+@check(Tags.security, deploy=True)
+def check_open_writing() -> Iterator[CheckMessage]:
+    """Report W006 also where settings with `DEBUG` are examined for a deployment."""
+    for server in _mounted_servers() if site_settings.DEBUG else ():
+        yield from _open_tools(server)
 
 
 def _mounted_servers() -> list[MCPServer]:
@@ -87,6 +94,9 @@ def _mounted_servers() -> list[MCPServer]:
 
 
 def _open_tools(server: MCPServer) -> Iterator[CheckMessage]:
+    authentication = server.engine.authentication
+    if authentication is not None and not authentication.is_public:
+        return
     tools = [tool.name for tool in _find_open_tools(server) if not tool.annotations["readOnlyHint"]]
     if tools:
         yield checks.Warning(

@@ -99,16 +99,10 @@ def check_languages() -> Iterator[CheckMessage]:
     paths = settings.MIDDLEWARE
     if not site_settings.USE_I18N or any(map(_chooses_language, paths)):
         return
-    chosen, default = (
-        {code for code, _name in languages}
-        for languages in (site_settings.LANGUAGES, global_settings.LANGUAGES)
-    )
-    is_translated = chosen != default or site_settings.LOCALE_PATHS
-    if (
-        len(site_settings.LANGUAGES) < 2
-        or not is_translated
-        or not any(map(_has_texts, all_servers()))
-    ):
+    codes = [code for code, _ in site_settings.LANGUAGES]
+    is_chosen = codes != [code for code, _ in global_settings.LANGUAGES]
+    is_translated = len(codes) > 1 and (is_chosen or bool(site_settings.LOCALE_PATHS))
+    if not is_translated or not any(map(_has_texts, all_servers())):
         return
     # Django's own runs where its view serves the endpoint.
     if not skips_middleware() and any(map(_chooses_language, site_settings.MIDDLEWARE)):

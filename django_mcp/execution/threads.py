@@ -79,7 +79,7 @@ class ThreadScope:
             # Loads `django.db`, which importing a server must not.
             from django_mcp.execution.noted_writes import noting_writes
 
-            function = noting_writes(function, call.entry)
+            function = noting_writes(function, call, aliases)
         pools = _thread_pools.current or _thread_pools.get()
         # A handler that calls another runs it in its own thread. If it waited for a second thread of
         # the pool, all of them could wait for each other. What asgiref knows is slow to read, so it is last.

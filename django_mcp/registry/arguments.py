@@ -48,6 +48,7 @@ class Handler(Struct, frozen=True, kw_only=True, eq=False):
         check: checks a call by its arguments.
         returns: the declared type of its result; `EMPTY` if there is none.
         aliases: databases on which it runs in a transaction; None: those of the server.
+        declines_atomic: it was registered with `atomic=False`.
     """
 
     function: Callable[..., Any]
@@ -61,6 +62,7 @@ class Handler(Struct, frozen=True, kw_only=True, eq=False):
     check: ObjectCheck | None = None
     returns: Any = EMPTY
     aliases: tuple[str, ...] | None = ()
+    declines_atomic: bool = False
 
     def inject(self, bound: dict[str, Any], ctx: Any) -> None:
         """Add what the server provides to arguments that `read` returned."""

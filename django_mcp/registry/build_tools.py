@@ -87,7 +87,11 @@ def build_tool(
         options.get("atomic"), source, is_read_only=is_read_only, is_async=handler.is_async
     )
     return ToolEntry(
-        handler=replace(handler, aliases=aliases),
+        handler=replace(
+            handler,
+            aliases=aliases,
+            declines_atomic=options.get("atomic") is not None and not aliases,
+        ),
         input_schema=published,
         form_schema=form_schema,
         input_validator=input_validator,

@@ -42,7 +42,8 @@ TEXTS = {
     "django_mcp.O021": "The caller determines the host of the URLs in the metadata.",
     "django_mcp.O022": "A server accepts tokens of this site's authorization server, which does not exist.",
     "django_mcp.O024": "A scope that a tool names is not described, while others are.",
-    "django_mcp.W006": "Outside of `DEBUG`, everybody may use tools of a public server that are not read-only.",
+    "django_mcp.W006": "Everybody may use tools of a public server that are not read-only. With `DEBUG`, only "
+    "`check --deploy` reports it.",
     "django_mcp.W007": "A mounted server rejects everybody, because it is neither public nor has authenticators.",
     "django_mcp.W012": "A server accepts tokens of another issuer, and no metadata names this issuer.",
     "django_mcp.drf.I001": "A tool leaves out files, or filters with regular expressions of the client.",

@@ -106,6 +106,8 @@ class AskMethods:
             if isinstance(answers[key], Unfit):
                 refuse_unfit(self._call, key, answers[key].problems)
                 due[key] = self._again(key, question, answers[key])
+            else:
+                self._call.answers.used += 1
         if due:
             check_asks(self._call, due)
             self._call.answers.is_leaving = True
@@ -209,15 +211,23 @@ class AskMethods:
         """
         if key not in self._call.answers.kept:
             raise SuspendedForOnce(key, lambda: _to_json(key, function()))
+        self._call.answers.used += 1
         result: T = self._call.answers.kept[key]
         return result
 
     async def aonce(self, key: str, function: Callable[[], Awaitable[T]]) -> T:
         """Run something once for all rounds of this call, from an asynchronous handler."""
-        if key not in self._call.answers.kept:
-            self._call.answers.kept[key] = _to_json(key, await function())
+        answers = self._call.answers
+        if key in answers.kept:
+            answers.used += 1
+        else:
+            answers.is_in_once = True
+            try:
+                answers.kept[key] = _to_json(key, await function())
+            finally:
+                answers.is_in_once = False
             if self._call.detached_run is not None:
-                await self._call.detached_run.keep(self._call.answers)
+                await self._call.detached_run.keep(answers)
         result: T = self._call.answers.kept[key]
         return result
 

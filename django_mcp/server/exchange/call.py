@@ -115,6 +115,8 @@ class RetryAnswers(Record):
         given: answers among the arguments of the call; None: there are none.
         taken: the key of the question that each name in `given` has answered.
         is_single_use: whether the next round may happen once, since the user's consent is among what is known.
+        used: how many answers and results of `once` the handler has had in this round.
+        is_in_once: whether a function of `aonce` runs.
     """
 
     known: JSONObject = field(default_factory=dict)
@@ -128,11 +130,13 @@ class RetryAnswers(Record):
     given: JSONObject | None = None
     taken: dict[str, str] = field(default_factory=dict)
     is_single_use: bool = False
+    used: int = 0
+    is_in_once: bool = False
     _asked: int = 0
 
     def begin(self) -> None:
         """Restart the numbers of questions, since the handler runs from its start."""
-        self._asked = 0
+        self._asked = self.used = 0
         self.is_leaving = False
 
     def next_key(self) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from contextvars import ContextVar
 from typing import Any, NoReturn, TypeVar
 
 from django_mcp.protocol.errors import ToolError
@@ -44,6 +45,56 @@ def _awaitable(name: str) -> Any:
     return call
 
 
+class HandedOut:
+    """The lists and dicts that a handler has of its session, with what they were."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, list[tuple[Any, bytes]]] = {}
+
+    def give(self, items: Mapping[str, Any]) -> None:
+        """Remember values that the handler may change."""
+        for key, value in items.items():
+            if isinstance(value, list | dict):
+                self._by_key.setdefault(key, []).append((value, encode(value)))
+
+    def forget(self, keys: Iterable[str] | None) -> None:
+        """Forget the values of keys that the handler has set or removed; None: of all."""
+        for key in list(self._by_key) if keys is None else keys:
+            self._by_key.pop(key, None)
+
+    def find_changed(self) -> list[str]:
+        """Return the keys whose values are others now, and were not set again."""
+        return [
+            key
+            for key, values in self._by_key.items()
+            if any(_try_to_encode(value) != before for value, before in values)
+        ]
+
+
+def _try_to_encode(value: Any) -> bytes | None:
+    try:
+        return encode(value)
+    except (TypeError, ValueError):
+        return None
+
+
+handed_out: ContextVar[HandedOut | None] = ContextVar("django_mcp_handed_out", default=None)
+"""What the running handler has of its session, while a site is developed."""
+
+
+def _give(items: dict[str, Any]) -> dict[str, Any]:
+    handed = handed_out.get()
+    if handed is not None:
+        handed.give(items)
+    return items
+
+
+def _forget(keys: Iterable[str] | None) -> None:
+    handed = handed_out.get()
+    if handed is not None:
+        handed.forget(keys)
+
+
 class SessionData(MutableMapping[str, Any]):
     """The data of one session, like a dict. Asynchronous handlers await the methods with `a`.
 
@@ -80,12 +131,13 @@ class SessionData(MutableMapping[str, Any]):
         return await self._run(function)
 
     def __getitem__(self, key: str) -> Any:
-        return self._read(key)[key]
+        return _give(self._read(key))[key]
 
     def __setitem__(self, key: str, value: Any) -> None:
-        self._write(_encode({key: value}), is_new=False)
+        self.update({key: value})
 
     def __delitem__(self, key: str) -> None:
+        _forget([key])
         if not self._remove(key):
             raise KeyError(key)
 
@@ -102,10 +154,10 @@ class SessionData(MutableMapping[str, Any]):
         return self._read(None).keys()
 
     def values(self) -> Any:
-        return self._read(None).values()
+        return _give(self._read(None)).values()
 
     def items(self) -> Any:
-        return self._read(None).items()
+        return _give(self._read(None)).items()
 
     def has_key(self, key: str) -> bool:
         return key in self
@@ -113,6 +165,7 @@ class SessionData(MutableMapping[str, Any]):
     def pop(self, key: str, default: Any = _MISSING) -> Any:
         """Remove a key and return its value; of concurrent callers one gets it."""
         value = self._read(key)
+        _forget([key])
         if key in value and self._remove(key):
             return value[key]
         if default is _MISSING:
@@ -122,12 +175,17 @@ class SessionData(MutableMapping[str, Any]):
     def setdefault(self, key: str, default: Any = None) -> Any:
         """Store a value unless the key has one, and return the value of the key."""
         self._write(_encode({key: default}), is_new=True)
-        return self._read(key)[key]
+        return _give(self._read(key))[key]
 
     def update(self, *args: Any, **kwargs: Any) -> None:
-        self._write(_encode(dict(*args, **kwargs)), is_new=False)
+        items = dict(*args, **kwargs)
+        self._write(_encode(items), is_new=False)
+        _forget(items)
+        # A change after this is lost, too.
+        _give(items)
 
     def clear(self) -> None:
+        _forget(None)
         self._remove(None)
 
     aget = _awaitable("get")
