@@ -16,6 +16,7 @@ from django_mcp.context import Context
 from django_mcp.contrib.generated import object_schema
 from django_mcp.protocol.json import JSONObject, encode_sorted
 from django_mcp.protocol.sanitize import clean
+from django_mcp.registry.big_integers import write_integers
 from django_mcp.server.asking.confirming import (
     CONFIRMATION,
     sign_confirmation,
@@ -129,7 +130,8 @@ class Agreement:
         confirmation = sign_confirmation(call, arguments, self._state)
         if call.show_question is None:
             return {"message": self.question, CONFIRMATION: confirmation}
-        confirmed = {**arguments, CONFIRMATION: confirmation}
+        # A page would round large integers, and confirm another call.
+        confirmed = {**write_integers(dict(arguments)), CONFIRMATION: confirmation}
         call.show_question(ToConfirm(question=self._shown, title=self._title, arguments=confirmed))
         told = _("Nothing was done yet. The user has to confirm this on the page that is shown.")
         return {"message": f"{told}\n{self.question}"}

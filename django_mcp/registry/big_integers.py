@@ -48,6 +48,31 @@ def write_integer(value: int) -> int | str:
     return value if -MAX_EXACT <= value <= MAX_EXACT else str(value)
 
 
+def write_integers(value: Any) -> Any:
+    """Return a value of JSON in which the integers are as results have them; see `write_integer`."""
+    if type(value) is int:
+        return write_integer(value)
+    if isinstance(value, dict):
+        return {name: write_integers(each) for name, each in value.items()}
+    return [write_integers(each) for each in value] if isinstance(value, list) else value
+
+
+def level_numbers(value: Any) -> Any:
+    """Return a value of JSON in a form that is equal for those which a client in JavaScript sends for each other.
+
+    Such a client sends 1 for `1.0` and 0 for `-0.0`. An integer that it would round is like its digits.
+    """
+    if type(value) is float and value.is_integer():
+        return write_integer(int(value))
+    if isinstance(value, dict):
+        return {name: level_numbers(each) for name, each in value.items()}
+    return (
+        [level_numbers(each) for each in value]
+        if isinstance(value, list)
+        else write_integers(value)
+    )
+
+
 def or_digits(schema: JSONObject) -> JSONObject:
     """Return the schema of an integer, or of its digits."""
     text = {"type": "string", "pattern": f"^-?[0-9]{{1,{_MAX_DIGITS}}}$"}

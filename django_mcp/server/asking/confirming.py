@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONDecodeError, JSONObject, decode, encode, encode_sorted
+from django_mcp.registry.big_integers import level_numbers
 from django_mcp.server.asking.round_trips import binding_of
 from django_mcp.server.exchange.call import SuspendedForWait
 from django_mcp.server.ports import StateStoreFull
@@ -100,5 +101,6 @@ def _open(call: ServedCall, text: Any) -> JSONObject | None:
 
 
 def _digest(call: ServedCall, arguments: Mapping[str, Any], state: str) -> str:
-    bound = [*binding_of(call, without_confirmation(arguments)), state]
+    # A page writes the numbers of its call anew.
+    bound = [*binding_of(call, level_numbers(without_confirmation(arguments))), state]
     return hashlib.sha256(encode_sorted(bound)).hexdigest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import date
+from html import unescape
 from typing import Any
 
 import pytest
@@ -259,6 +260,69 @@ def test_a_value_that_is_none_is_refused(shop: Any, token: str):
 
     assert refuse(MCPClient(server, capabilities=HOST), confirmation=token).startswith(REFUSED)
     assert ran == []
+
+
+def as_javascript(value: Any) -> Any:
+    """Return what a page makes of a value of JSON, all numbers of which are floats of 64 bits."""
+    if type(value) in (int, float):
+        number = float(value)
+        return int(number) if number.is_integer() and abs(number) < 1e21 else number
+    if isinstance(value, dict):
+        return {name: as_javascript(each) for name, each in value.items()}
+    return [as_javascript(each) for each in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"amount": 10.0},
+        {"amount": -0.0},
+        {"amount": 10.5},
+        {"amount": 1e20},
+        {"amount": 1e21},
+        {"amount": 1.0, "ref": 9007199254740993},
+        {"amount": 1.0, "ref": -9007199254740993},
+        {"amount": 1.0, "more": {"refs": [9007199254740993, 2.0]}},
+    ],
+    ids=str,
+)
+def test_a_page_confirms_the_numbers_of_a_call(arguments: Any):
+    server, paid = MCPServer("orders", public=True), []
+
+    @server.tool(confirm="app")
+    def pay(amount: float, ref: int = 0, more: dict[str, list[int]] | None = None) -> str:
+        """Pay."""
+        paid.append({"amount": amount, "ref": ref, "more": more})
+        return "paid"
+
+    client = MCPClient(server, capabilities=HOST)
+    html = client.call("pay", arguments).meta["django_mcp/html"]
+    given = unescape(html.split('data-mcp-args="')[1].split('"')[0])
+
+    done = client.call("pay", as_javascript(decode(given)))
+
+    assert done.text == "paid"
+    assert paid == [{"amount": arguments["amount"], "ref": 0, "more": None, **arguments}]
+
+
+@pytest.mark.parametrize(
+    ("confirmed", "sent"), [(9007199254740993, 9007199254740992), (1, 2), (1.5, 1), (1, True)]
+)
+def test_another_number_is_not_confirmed(confirmed: Any, sent: Any):
+    server = MCPServer("orders", public=True)
+
+    @server.tool(confirm="app")
+    def pay(amount: Any) -> str:
+        """Pay."""
+        return "paid"
+
+    client = MCPClient(server, capabilities={})
+    token = client.call("pay", amount=confirmed).structured["confirmation"]
+
+    refused = client.call("pay", amount=sent, confirmation=token)
+
+    assert refused.is_error
+    assert refused.text.startswith(REFUSED)
 
 
 def test_a_changed_value_is_refused(shop: Any):

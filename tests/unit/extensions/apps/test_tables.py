@@ -14,6 +14,7 @@ from django.utils import translation
 
 from django_mcp import MCPServer
 from django_mcp.extensions.apps import Card, Table
+from django_mcp.registry.big_integers import BigInt
 from django_mcp.test import MCPClient
 
 HOST = {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}}
@@ -308,6 +309,46 @@ def test_an_argument_does_not_make_a_tool_one_that_asks_itself():
     assert 'data-mcp-call="burn"' in asked
     assert 'data-mcp-call="burn_slowly"' not in asked
     assert 'data-mcp-call="burn_slowly"' in card
+
+
+@pytest.mark.parametrize("app", [Table, Card])
+def test_a_key_that_the_page_would_round_is_sent_as_digits_or_not_at_all(app: Any):
+    def burn(id: int) -> str:
+        """Burn."""
+        return str(id)
+
+    def keep(id: BigInt) -> str:
+        """Keep."""
+        return str(id)
+
+    def find_calls(key: int) -> str:
+        row: dict[str, Any] = {"id": key}
+        result = row if app is Card else {"results": [row]}
+        server = make_server(result, app(key="id", actions=["burn", "keep"]))
+        server.register_tool(burn, destructive=False)
+        server.register_tool(keep, destructive=False)
+        return html.unescape(render(server))
+
+    exact, rounded = find_calls(2**53 - 1), find_calls(2**53 + 1)
+
+    assert 'data-mcp-call="burn" data-mcp-args="{"id":9007199254740991}"' in exact
+    assert 'data-mcp-call="keep" data-mcp-args="{"id":9007199254740991}"' in exact
+    assert 'data-mcp-call="burn"' not in rounded
+    assert 'data-mcp-call="keep" data-mcp-args="{"id":"9007199254740993"}"' in rounded
+
+
+def test_a_number_of_the_call_that_the_page_would_round_gives_no_button():
+    def burn(id: str, ledger: int) -> str:
+        """Burn."""
+        return id
+
+    inputs = {"type": "object", "properties": {"ledger": {"type": "integer"}}}
+    table = Table(key="id", actions=["burn"])
+    server = make_server({"results": [{"id": "7"}]}, table, input_schema=inputs)
+    server.register_tool(burn, destructive=False)
+
+    assert 'data-mcp-call="burn"' in render(server, ledger=7)
+    assert 'data-mcp-call="burn"' not in render(server, ledger=2**53 + 1)
 
 
 def test_a_row_without_a_key_has_no_buttons():

@@ -10,7 +10,9 @@ from django.utils.translation import gettext as _
 
 from django_mcp.extensions.apps.core.app import EXTENSION, Rendered, Shown
 from django_mcp.extensions.apps.core.ready import Card, Table
+from django_mcp.extensions.apps.site.ready.rows import properties_of
 from django_mcp.protocol.json import encode
+from django_mcp.registry.big_integers import write_integer, write_integers
 from django_mcp.registry.entries import ToolEntry
 
 MAX_GIVEN_CHARS = 1_000
@@ -31,6 +33,19 @@ def _sent_by(tool: ToolEntry | None) -> str | None:
     return None if shown is None else shown.sends_to
 
 
+def _takes_text(schema: Any) -> bool:
+    """Return whether a schema admits texts, as that of a large key does; see `BigInt`."""
+    if not isinstance(schema, dict):
+        return False
+    kinds = schema.get("type")
+    choices = schema.get("anyOf") or ()
+    return (
+        kinds == "string"
+        or (isinstance(kinds, list) and "string" in kinds)
+        or any(map(_takes_text, choices))
+    )
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Act:
     """A button that calls a tool with an object.
@@ -43,6 +58,7 @@ class Act:
         is_dangerous: whether it destroys something.
         asks: whether the page has to ask before, since the tool does not.
         role: of the tool in its family; empty: the site has named the tool.
+        takes_digits: whether an integer as the key may be a text, so that the page does not round it.
     """
 
     tool: str
@@ -52,10 +68,14 @@ class Act:
     is_dangerous: bool = False
     asks: bool = False
     role: str = ""
+    takes_digits: bool = False
 
-    def to_arguments(self, value: Any) -> str:
-        """Return the arguments of a call as JSON."""
-        return write_arguments({**self.given, self.key: value})
+    def to_arguments(self, value: Any) -> str | None:
+        """Return the arguments of a call as JSON; None: the page would call the tool with another object."""
+        exact = write_integer(value) if type(value) is int else value
+        if type(exact) is not type(value) and not self.takes_digits:
+            return None
+        return write_arguments({**self.given, self.key: exact})
 
 
 class Acts:
@@ -120,6 +140,9 @@ class Acts:
         if any(name not in given for name in required):
             return
         further = {name: given[name] for name in required}
+        if write_integers(further) != further:
+            # The page would round them, and mean something else.
+            return
         if len(write_arguments(further)) > MAX_GIVEN_CHARS:
             return
         writes = not tool.annotations["readOnlyHint"]
@@ -132,6 +155,7 @@ class Acts:
             is_dangerous=destroys,
             asks=destroys and not tool.asks_itself,
             role=role,
+            takes_digits=_takes_text(properties_of(tool.input_schema).get(self.key or "")),
         )
 
     def find_refused(self, rows: Iterable[Any]) -> dict[str, Collection[Any]]:

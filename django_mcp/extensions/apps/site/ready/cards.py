@@ -53,11 +53,12 @@ def describe_card(app: Card, rendered: Rendered) -> Context:
 def _write_card_acts(acts: Acts, key: Any, result: Any) -> Iterator[Context]:
     refused = acts.find_refused([result])
     for act in acts.acts:
-        if key not in refused.get(act.tool, ()):
+        arguments = act.to_arguments(key)
+        if key not in refused.get(act.tool, ()) and arguments is not None:
             yield {
                 "tool": act.tool,
                 "text": act.text,
-                "arguments": act.to_arguments(key),
+                "arguments": arguments,
                 "is_dangerous": act.is_dangerous,
                 "asks": act.asks,
             }

@@ -129,11 +129,12 @@ def _make_buttons(acts: Acts, row_acts: Sequence[Act], rows: Sequence[Any]) -> C
             return NOTHING
         told = escape_text(to_text(key))
         buttons = [
-            f'{start}{escape(act.to_arguments(key))}" aria-label="{text} {told}">{text}</button>'
+            f'{start}{escape(arguments)}" aria-label="{text} {told}">{text}</button>'
             for start, act, text in each
             if key not in refused.get(act.tool, ())
+            and (arguments := act.to_arguments(key)) is not None
         ]
-        return f'<div class="mcp-actions">{"".join(buttons)}</div>'
+        return f'<div class="mcp-actions">{"".join(buttons)}</div>' if buttons else NOTHING
 
     return write
 
