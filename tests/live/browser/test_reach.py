@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from playwright.async_api import expect
 
 from tests.live.browser.pages import AdminPages
-from tests.support.site.browser.busy import BUSY
+from tests.support.site.browser.busy import BUSY, CLEAR
 
 ENTRY = "disabledentry/entry/?server=browser-site&kind=tools&key="
 PAGES = (
@@ -66,6 +66,13 @@ WIDER = """() => [...document.querySelectorAll("#content, #content *")]
 """The places of tables that are wider than their place."""
 
 
+@pytest.fixture(autouse=True)
+def _busy(run_in_site: Callable[[str], None]) -> Iterator[None]:
+    run_in_site(BUSY)
+    yield
+    run_in_site(CLEAR)
+
+
 async def assert_reachable(admin: AdminPages, path: str) -> None:
     await admin.page.goto(f"{admin.root}django_mcp/{path}")
     if path == "session/live/":
@@ -79,9 +86,8 @@ async def assert_reachable(admin: AdminPages, path: str) -> None:
 @pytest.mark.parametrize("language", ["en", "de"])
 @pytest.mark.parametrize("width", [390, 1280])
 async def test_every_control_can_be_clicked_and_every_header_read(
-    admin: AdminPages, run_in_site: Callable[[str], None], width: int, language: str
+    admin: AdminPages, width: int, language: str
 ):
-    run_in_site(BUSY)
     await admin.page.set_viewport_size({"width": width, "height": 900})
     await admin.page.set_extra_http_headers({"Accept-Language": language})
     for path in PAGES:
@@ -91,10 +97,7 @@ async def test_every_control_can_be_clicked_and_every_header_read(
 
 
 @pytest.mark.parametrize("width", [1024, 1536])
-async def test_no_table_is_wider_than_its_place(
-    admin: AdminPages, run_in_site: Callable[[str], None], width: int
-):
-    run_in_site(BUSY)
+async def test_no_table_is_wider_than_its_place(admin: AdminPages, width: int):
     await admin.page.set_viewport_size({"width": width, "height": 900})
     await admin.page.set_extra_http_headers({"Accept-Language": "de"})
     for path in PAGES:

@@ -1,15 +1,21 @@
-"""Code that a shell of the site runs to fill its pages with long names and many rows."""
+"""Code that a shell of the site runs to fill its pages with long names and many rows, and to empty them."""
 
-BUSY = """
+CLEAR = """
+from django_mcp.extensions.tasks.site.models import Task
+from django_mcp.models import APIKey, CallRecord, DisabledEntry, Session, Stream, Worker
+for each in (Session, Stream, Worker, Task, CallRecord, APIKey, DisabledEntry):
+    each.objects.all().delete()
+"""
+
+BUSY = (
+    CLEAR
+    + """
 import uuid
 from datetime import timedelta
 from django.contrib.auth import get_user_model
 from django.utils import timezone
-from django_mcp.extensions.tasks.site.models import Task
-from django_mcp.models import APIKey, CallRecord, DisabledEntry, Session, Stream, Subscription, Worker
+from django_mcp.models import Subscription
 now = timezone.now()
-for each in (Session, Stream, Worker, Task, CallRecord, APIKey, DisabledEntry):
-    each.objects.all().delete()
 admin = get_user_model().objects.get(username="admin")
 long = "administrator.of.all.things@example.org"
 user = get_user_model().objects.filter(username=long).first() or get_user_model().objects.create_user(long)
@@ -35,3 +41,4 @@ APIKey.objects.issue(user=admin, name="the laptop that travels")
 DisabledEntry.objects.create(server="browser-site", kind="tools", key="find_products", disabled_by=user)
 DisabledEntry.objects.create(server="browser-site", kind="prompts", key="toast", disabled_by=user)
 """
+)
