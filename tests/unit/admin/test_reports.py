@@ -209,6 +209,19 @@ def test_times_show_seconds_and_outcomes_have_a_colour(admin: Client):
     assert 'class="mcp-outcome mcp-fault"' in page
 
 
+@pytest.mark.parametrize(
+    ("language", "shown"), [("en", ("1,234.5 ms", "10,001")), ("de", ("1.234,5 ms", "10.001"))]
+)
+def test_numbers_are_written_as_the_language_does(
+    admin: Client, language: str, shown: tuple[str, ...]
+):
+    make_calls(1, result_chars=40_001)
+    CallRecord.objects.update(duration_ms=1234.5)
+    page = admin.get(url("callrecord_changelist"), headers={"accept-language": language})
+
+    assert all(f">{number}<" in page.content.decode() for number in shown)
+
+
 # -- copies
 
 
