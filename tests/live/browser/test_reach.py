@@ -96,6 +96,13 @@ async def test_every_control_can_be_clicked_and_every_header_read(
             assert await admin.page.evaluate(WIDER) == [], path
 
 
+async def test_a_disabled_entry_is_readable(admin: AdminPages):
+    await admin.open("disabledentry/")
+    await expect(admin.page.locator("tr.mcp-off")).to_have_count(2)
+
+    await admin.check()
+
+
 @pytest.mark.parametrize("width", [1024, 1536])
 async def test_no_table_is_wider_than_its_place(admin: AdminPages, width: int):
     await admin.page.set_viewport_size({"width": width, "height": 900})
