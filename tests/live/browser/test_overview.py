@@ -8,7 +8,7 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from tests.live.browser.pages import AdminPages, call
+from tests.live.browser.pages import AdminPages, call, until
 
 
 async def test_the_start_page_shows_calls_and_leads_to_their_pages(admin: AdminPages):
@@ -85,3 +85,20 @@ async def test_a_focused_page_is_not_replaced_and_can_be_paused(admin: AdminPage
 
     async with page.expect_response("**/running/"):
         await pause.click()
+
+
+@pytest.mark.parametrize("path", ["slow", "mistakes"])
+async def test_the_reports_of_calls_are_accessible_and_fit(admin: AdminPages, path: str):
+    for arguments in ({"name": "Ann"}, {"name": 7}, {"name": "Ann", "times": "2"}):
+        await call(admin.site, "greet", arguments)
+    await call(admin.site, "gret")
+    await until(lambda: is_listed(admin, path))
+    await admin.check()
+    await admin.page.set_viewport_size({"width": 360, "height": 800})
+
+    assert await admin.overhang() <= 0
+
+
+async def is_listed(admin: AdminPages, path: str) -> bool:
+    await admin.open(f"callrecord/{path}/", span="hour")
+    return await admin.page.locator("tbody th", has_text="greet").count() > 0

@@ -20,6 +20,7 @@ from django_mcp.models import Worker
 from django_mcp.push import call_reports
 from django_mcp.push.call_reports import report_calls
 from django_mcp.push.process_hub import process_hub
+from django_mcp.push.stream_rows import count_requests
 from django_mcp.push.upkeep import check_all
 from django_mcp.server.exchange.caller import ANONYMOUS
 from tests.support.held import LIMIT_S, Holder
@@ -107,6 +108,30 @@ async def test_a_report_tells_who_runs_what_and_whether_it_has_a_thread():
 
     # The calls are answered a moment before their threads are free.
     await until(are_over)
+
+
+@pytest.mark.usefixtures("few_threads")
+async def test_a_report_tells_since_when_no_thread_came_free(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("django_mcp.execution.pool.EXHAUSTED_AFTER_S", 0.0)
+    holder = Holder("exhausted")
+
+    def since() -> Any:
+        found = count_requests(process_hub())
+        assert found is not None
+        return found["exhausted"]
+
+    before_s = time.time()
+    async with holder.holding(2):
+        # All are busy, but no call waits.
+        assert since() is None
+        waiting = asyncio.create_task(holder.client("bob").call("hold"))
+
+        async def is_told() -> bool:
+            return since() is not None
+
+        await until(is_told)
+        assert before_s - 1 <= since() <= time.time() + 1
+    await waiting
 
 
 @pytest.mark.usefixtures("few_threads")
