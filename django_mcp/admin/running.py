@@ -43,7 +43,7 @@ def find_reported() -> tuple[list[Reported], int]:
         state = worker.in_flight or {}
         reported += [(worker, call) for call in state.get("long", ())]
         count += state.get("long_count", 0)
-    return sorted(reported, key=lambda each: each[1]["since"]), count
+    return sorted(reported, key=lambda each: (each[1]["since"], each[1]["id"])), count
 
 
 def find_names(keys: set[str]) -> dict[str, str]:

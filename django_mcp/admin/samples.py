@@ -12,6 +12,9 @@ from django_mcp.models import CallRecord
 SAMPLE = 10_000
 """Calls of a period that are read."""
 
+NEIGHBOURS = 10
+"""Calls that are read next to each other: to read each from another page of a large table takes a second."""
+
 AT_ONCE = 1000
 """Calls that one statement reads by their numbers."""
 
@@ -45,12 +48,16 @@ def read_sample(
     stride = (highest - lowest + 1) / SAMPLE
     if stride <= 1:
         return list(wanted), 1.0
-    # One of each stride, since every second number may be missing; the same for a minute.
-    dice = random.Random(first)  # noqa: S311
-    chosen = [lowest + int((at + dice.random()) * stride) for at in range(SAMPLE)]
+    # Some neighbours of each part, which are in the same pages of the table; the same ones for a minute.
+    dice, width = random.Random(first), stride * NEIGHBOURS  # noqa: S311
+    starts = [
+        lowest + int(at * width + dice.random() * (width - NEIGHBOURS))
+        for at in range(SAMPLE // NEIGHBOURS)
+    ]
+    chosen = [start + at for start in starts for at in range(NEIGHBOURS)]
     read = [
         call
-        for at in range(0, SAMPLE, AT_ONCE)
+        for at in range(0, len(chosen), AT_ONCE)
         for call in wanted.filter(pk__in=chosen[at : at + AT_ONCE])
     ]
     return read, stride

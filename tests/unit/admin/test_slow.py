@@ -152,9 +152,9 @@ def test_a_sample_stands_for_all_calls(admin: Client, monkeypatch: pytest.Monkey
     row = look(admin)["names"]["find"]
 
     assert page.context["is_sample"]
-    # One of each ten neighbours was read.
+    # Ten neighbours of each hundred were read.
     assert row.calls == 1000
-    assert abs(row.p50 - 500) <= 10
+    assert abs(row.p50 - 500) <= 100
     # All of fewer.
     assert row.before.calls == 50
 
@@ -168,7 +168,7 @@ def test_a_sample_does_not_count_calls_that_were_deleted(
     # The second half, but for its end.
     CallRecord.objects.filter(pk__gte=first + 500, pk__lt=first + 990).delete()
 
-    assert abs(look(admin)["names"]["find"].calls - 510) <= 20
+    assert abs(look(admin)["names"]["find"].calls - 510) <= 100
 
 
 def test_a_long_call_at_the_edge_does_not_hide_its_neighbours(
