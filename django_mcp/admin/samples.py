@@ -15,7 +15,7 @@ SAMPLE = 10_000
 NEIGHBOURS = 10
 """Calls that are read next to each other: to read each from another page of a large table takes a second."""
 
-AT_ONCE = 1000
+AT_ONCE = 2500
 """Calls that one statement reads by their numbers."""
 
 EDGE = 100

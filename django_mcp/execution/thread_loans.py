@@ -102,12 +102,16 @@ class ThreadLoan(Record, weakref=True):
             if self._is_over:
                 # A task of the event loop may outlive its call.
                 turn.end()
+            channel = None if self.exchange is None or self._is_over else self.exchange.channel
+            if channel is not None:
+                # First, since the thread may end the wait at once.
+                channel.begin_wait()
             try:
-                is_started = pool.put(turn)
+                pool.put(turn)
             except QueueFull:
+                if channel is not None:
+                    channel.end_wait()
                 raise ToolError(BUSY) from None
-            if not is_started and self.exchange is not None:
-                self.exchange.channel.begin_wait()
             if not self._is_over:
                 self._turn = turn
         if turn.began_s is None:
