@@ -9,6 +9,7 @@ import inspect
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from collections.abc import Iterator as IteratorABC
 from dataclasses import replace
+from io import IOBase
 from types import GeneratorType, NoneType
 from typing import Any, Literal, Protocol, get_args, get_origin
 
@@ -75,10 +76,37 @@ def _not_raised(value: BaseException) -> str:
     return f"returned an exception, {type(value).__name__}: raise it instead"
 
 
+def _refuse_stream(value: Any) -> None:
+    """Raise `ReturnError` for an open file or a response of HTTP, which would become a list of its lines or parts."""
+    if isinstance(value, _PLAIN) or hints.is_record(type(value)):
+        return
+    name = f"{type(value).__module__}.{type(value).__qualname__}"
+    if any(base.__module__ == "django.http.response" for base in type(value).__mro__):
+        raise ReturnError(
+            f"returned a response of HTTP, {name}: return its data instead, or File(data, name=...) for a file"
+        )
+    is_open_file = callable(getattr(value, "read", None)) and callable(
+        getattr(value, "close", None)
+    )
+    if isinstance(value, IOBase) or is_open_file:
+        raise ReturnError(f"returned an open file, {name}: wrap it, as in `return File(file)`")
+
+
+def _refuse_inner_streams(value: Any) -> None:
+    """Refuse open files directly in a dict, and those that a list has first."""
+    if isinstance(value, dict):
+        for each in value.values():
+            if isinstance(each, IOBase):
+                _refuse_stream(each)
+    elif isinstance(value, list | tuple) and value and isinstance(value[0], IOBase):
+        _refuse_stream(value[0])
+
+
 def plainer(value: Any, converter: ResultConverter) -> Any:
     """Return a value, converted if it is lazy or an object of the framework."""
     if isinstance(value, _PLAIN) or hints.is_record(type(value)):
         return value
+    _refuse_stream(value)
     return str(value) if is_lazy(value) else converter.convert(value)
 
 
@@ -94,6 +122,8 @@ def to_json(
     """
     if type(value) in (str, int, bool, NoneType):
         return value
+    _refuse_stream(value)
+    _refuse_inner_streams(value)
     from pydantic_core import PydanticSerializationError, to_jsonable_python
 
     try:
@@ -156,6 +186,7 @@ class Output:
         """
         from pydantic_core import PydanticSerializationError
 
+        _refuse_stream(value)
         prepared, adapter = self._read(value), self._conversion.adapter
         try:
             typed = adapter.validate_python(prepared, from_attributes=True)
