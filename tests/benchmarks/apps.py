@@ -49,11 +49,11 @@ async def _measure(batches: int, calls: int) -> None:
     acts = _make_acts()
     spent: dict[str, list[float]] = {name: [] for name in acts}
     for name, act in acts.items():
-        await _spend(act, calls)
+        await spend(act, calls)
         spent[name].clear()
     for _ in range(batches):
         for name, act in acts.items():
-            spent[name].append(await _spend(act, calls) * 1e6)
+            spent[name].append(await spend(act, calls) * 1e6)
     for name, values in spent.items():
         low, middle, high = statistics.quantiles(values, n=4)
         print(f"{name:50} {middle:9.1f} us ({low:.1f} to {high:.1f})", flush=True)
@@ -98,14 +98,14 @@ def _make_acts() -> dict[str, Act]:
         "page from memory": lambda: templates.render_page(SMALL),
         "page of 1 MB from memory": lambda: templates.render_page(LARGE),
         "1 MB is written as JSON": write,
-        "resources/read of a page": _to_act(_read(SMALL)),
-        "resources/read of a page of 1 MB": _to_act(_read(LARGE)),
-        "call of a tool without an app": _to_act(call(0, "plain", {}, revision=MODERN)),
-        "call of a tool with one, client without pages": _to_act(
+        "resources/read of a page": to_act(_read(SMALL)),
+        "resources/read of a page of 1 MB": to_act(_read(LARGE)),
+        "call of a tool without an app": to_act(call(0, "plain", {}, revision=MODERN)),
+        "call of a tool with one, client without pages": to_act(
             call(0, "paged", {}, revision=MODERN)
         ),
-        "call of a tool with one, host": _to_act(_call_as_host("large")),
-        "call of a tool with one and a part, host": _to_act(_call_as_host("paged")),
+        "call of a tool with one, host": to_act(_call_as_host("large")),
+        "call of a tool with one and a part, host": to_act(_call_as_host("paged")),
         "the part is rendered": lambda: run_in_pool(
             partial(render_to_string, "bench/part.html", {})
         ),
@@ -124,7 +124,7 @@ def _read(template: str) -> Any:
     )
 
 
-def _to_act(built: Any) -> Act:
+def to_act(built: Any) -> Act:
     from tests.benchmarks.asgi import application
     from tests.benchmarks.compare import to_asgi
 
@@ -147,7 +147,7 @@ def _to_act(built: Any) -> Act:
     return act
 
 
-async def _spend(act: Act, calls: int) -> float:
+async def spend(act: Act, calls: int) -> float:
     """Return the processor time of one call, in seconds."""
     begun = time.process_time()
     for _ in range(calls):

@@ -70,7 +70,7 @@ TEXTS = {
     "django_mcp.cards.W001": "Clients would refuse the card of a server.",
     "django_mcp.apps.I001": "A `ModelForm` opens empty, though its tool has arguments that may name the object to change.",
     "django_mcp.apps.W010": "A page calls a tool that its server does not have.",
-    "django_mcp.apps.W012": "A function of `Confirm` or of `App(initial=...)` never returns a value.",
+    "django_mcp.apps.W014": "A function of `Confirm` or of `App(initial=...)` never returns a value.",
     "django_mcp.apps.W011": "A page calls a tool with an argument that it does not have.",
     "django_mcp.apps.W012": "A page refers to an element or a tool that is not there.",
     "django_mcp.apps.W013": "A page shows a value that no result of its tools has.",

@@ -160,7 +160,7 @@ def check_missing_returns() -> Iterator[CheckMessage]:
                     yield checks.Warning(
                         f"{describe_source(function)} never returns a value, and is {option} of {tool.source}.",
                         hint="Write `return` before what it finds out.",
-                        id="django_mcp.apps.W012",
+                        id="django_mcp.apps.W014",
                     )
 
 

@@ -401,7 +401,7 @@ def wipe() -> str:
 def test_a_function_of_a_question_that_returns_nothing(server: MCPServer, option: str):
     server.register_tool(wipe, confirm=Confirm(**{option: say_nothing}))
 
-    told = find_messages()["django_mcp.apps.W012"]
+    told = find_messages()["django_mcp.apps.W014"]
     assert "say_nothing" in told
     assert f"never returns a value, and is Confirm({option}=...) of" in told
 
@@ -417,13 +417,13 @@ def test_a_function_of_a_question_that_returns_nothing(server: MCPServer, option
 def test_a_question_in_order_is_not_reported(server: MCPServer, confirm: Confirm):
     server.register_tool(wipe, confirm=confirm)
 
-    assert "django_mcp.apps.W012" not in find_messages()
+    assert "django_mcp.apps.W014" not in find_messages()
 
 
 def test_a_function_that_opens_a_form_and_returns_nothing(server: MCPServer):
     server.register_tool(add, app=App(form=NoteForm, initial=say_nothing))
 
-    assert "is App(initial=...) of" in find_messages()["django_mcp.apps.W012"]
+    assert "is App(initial=...) of" in find_messages()["django_mcp.apps.W014"]
 
 
 def test_a_page_without_a_place_for_the_fields(server: MCPServer, templates: Path):
