@@ -19,6 +19,7 @@ def _runner(checks: list[Check]) -> Check:
         from django_mcp.checks import (  # noqa: F401
             access,
             entries,
+            frozen,
             listing,
             serving,
             site,

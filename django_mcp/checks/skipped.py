@@ -22,6 +22,7 @@ from django.utils.module_loading import import_string
 
 from django_mcp.checks.asgi import skips_middleware
 from django_mcp.checks.declared import check
+from django_mcp.checks.site import check_middleware
 from django_mcp.conf import settings
 from django_mcp.endpoints.mounts import find_mounts
 from django_mcp.middleware import CallMiddleware, LocaleMiddleware
@@ -102,7 +103,8 @@ def check_languages() -> Iterator[CheckMessage]:
     codes = [code for code, _ in site_settings.LANGUAGES]
     is_chosen = codes != [code for code, _ in global_settings.LANGUAGES]
     is_translated = len(codes) > 1 and (is_chosen or bool(site_settings.LOCALE_PATHS))
-    if not is_translated or not any(map(_has_texts, all_servers())):
+    # E003 reports middleware that cannot run.
+    if not is_translated or check_middleware() or not any(map(_has_texts, all_servers())):
         return
     # Django's own runs where its view serves the endpoint.
     if not skips_middleware() and any(map(_chooses_language, site_settings.MIDDLEWARE)):

@@ -136,9 +136,28 @@ def prompt_converter(converter: ResultConverter) -> Callable[[Any], PromptResult
         if value is None:
             raise ReturnError("a prompt returned None: return its text or its messages")
         values = value if isinstance(value, list | tuple) else [value]
+        for each in (values, *values):
+            _refuse_roles(each)
         return PromptResult([message(value) for value in values])
 
     return convert
+
+
+_ROLES = ("user", "assistant", "system")
+
+
+def _refuse_roles(value: Any) -> None:
+    """Raise `ReturnError` for a message whose role would become a text of its own."""
+    role = None
+    if isinstance(value, list | tuple) and len(value) == 2:
+        role = value[0]
+    elif isinstance(value, Mapping) and value.keys() != {"role", "content"}:
+        role = value.get("role")
+    if isinstance(role, str) and role in _ROLES:
+        raise ReturnError(
+            f"a prompt returned a {type(value).__name__} with the role {role!r}: return "
+            f"PromptMessage(text, role={role if role in _ROLES[:2] else 'user'!r})"
+        )
 
 
 # -- completions
@@ -171,4 +190,21 @@ def _read_choice(choice: Any) -> str:
             f"a completer returned a {type(choice).__name__} for a value: return a list of strings, such as "
             "that of values_list('name', flat=True)"
         )
-    return str(choice.value if isinstance(choice, Enum) else choice)
+    value = choice.value if isinstance(choice, Enum) else choice
+    if type(value) is not str and not _has_text(value):
+        raise ReturnError(
+            f"a completer returned a {type(value).__name__}, which is no text: return a list of strings, such as that "
+            "of values_list('name', flat=True)"
+        )
+    return str(value)
+
+
+def _has_text(value: Any) -> bool:
+    """Return whether the text of a value is more than its kind and number, as of an object without `__str__`."""
+    kind = type(value)
+    own: Any = kind.__str__
+    if own is object.__str__:
+        return isinstance(value, int | float)
+    # The text of a model without one of its own is `Order object (1)`.
+    is_default = str(getattr(own, "__module__", "")).startswith("django.db.models.")
+    return not is_default and not isinstance(value, bytes | bytearray | memoryview)

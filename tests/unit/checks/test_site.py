@@ -545,6 +545,10 @@ def test_a_public_server_with_writing_tools_is_reported():
     assert "look" not in message.msg
     assert "drop_something" not in message.msg
     assert messages_of(server, DEBUG=True) == []
+    told = [each.id for each in messages_of(server, DEBUG=True, deploy=True)]
+    assert told.count("django_mcp.W006") == 1
+    told = [each.id for each in messages_of(server, deploy=True)]
+    assert told.count("django_mcp.W006") == 1
 
 
 def deployed(server: MCPServer) -> list[str]:

@@ -2,14 +2,18 @@
 
 import enum
 import re
+from datetime import date
+from decimal import Decimal
 from typing import Any, Literal
 
 import pytest
+from oauth2_provider.models import DeviceGrant
 
 from django_mcp.protocol.results import Completion
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.registry.returns import ReturnError
 from django_mcp.server.memory import PlainConverter
+from example_project.shop import models as shop
 from tests.support.registry import Ctx, Site, User, bind
 
 
@@ -245,3 +249,26 @@ def test_completers_are_removed_with_their_target(prompts: Site):
     assert prompts.remove_prompt("apology")
     assert prompts.remove_resource("order://{pk}{?part}")
     assert not prompts.registry.has_completers
+
+
+class Silent:
+    """An object without a text."""
+
+
+class Named:
+    def __str__(self) -> str:
+        return "a"
+
+
+@pytest.mark.parametrize("choice", [Silent(), b"a", DeviceGrant(pk=1), {"a"}])
+def test_an_object_without_a_text_of_its_own_is_no_completion(choice: Any):
+    with pytest.raises(ReturnError, match=r"values_list\('name', flat=True\)"):
+        converted([choice])
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [(Named(), "a"), (1, "1"), (True, "True"), (1.5, "1.5"), (Decimal("1.50"), "1.50"), (date(2026, 1, 2), "2026-01-02"), (shop.Product(name="Tea"), "Tea"), (Tone.WARM, "warm")],
+)  # fmt: skip
+def test_an_object_with_a_text_is_a_completion(choice: Any, expected: str):
+    assert converted([choice]).values == (expected,)

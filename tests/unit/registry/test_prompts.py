@@ -234,3 +234,26 @@ def test_a_prompt_may_have_no_arguments(site: Site):
     assert "arguments" not in site.registry.prompts["hi"].to_wire()
     assert fill(site, "hi", {}) == "Hi"
     assert fill(site, "raw", {}) == "Hi"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ("user", "Hi"),
+        ["assistant", "Hi"],
+        [("user", "Hi"), ("assistant", "Hello")],
+        [PromptMessage(Text("Hi")), ("assistant", "Hello")],
+        {"role": "assistant", "text": "Hi"},
+        [{"role": "user", "content": "Hi", "name": "a"}],
+    ],
+)
+def test_a_role_that_would_become_a_text_is_rejected(value: Any):
+    with pytest.raises(ReturnError, match=r"return PromptMessage\(text, role='(user|assistant)'\)"):
+        result(value)
+
+
+@pytest.mark.parametrize(
+    "value", [("Hi", "Hello"), ["user", "Hi", "Hello"], {"role": "cook"}, {"role": "user", "content": "Hi"}]
+)  # fmt: skip
+def test_texts_that_are_no_roles_are_messages(value: Any):
+    assert result(value).messages
