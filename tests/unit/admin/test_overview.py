@@ -6,9 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user_model
 from django.core.cache import cache
-from django.test import Client, override_settings
+from django.test import AsyncClient, Client, override_settings
 from django.urls import reverse
 from django.utils import timezone
 
@@ -204,6 +205,27 @@ def test_the_page_opens_while_redis_is_away_and_says_so(admin: Client):
     assert found[0].startswith("The cache default does not answer: ")
     assert "RedisPubSubChannelLayer at 127.0.0.1:1 does not answer" in found[1]
     assert figures(admin)["Calls in the last hour"] == ("7", "")
+
+
+@pytest.mark.parametrize("backend", ["pubsub.RedisPubSubChannelLayer", "core.RedisChannelLayer"])
+def test_a_layer_that_answers_is_no_trouble(admin: Client, redis_url: str, backend: str):
+    layer = {"BACKEND": f"channels_redis.{backend}", "CONFIG": {"hosts": [redis_url]}}
+    with override_settings(
+        CHANNEL_LAYERS={"default": layer},
+        DJANGO_MCP={"SYNC_THREADS": 0, "PUBLIC": True, "PUSH_BUS": "layer"},
+    ):
+        assert troubles(admin) == []
+
+
+@AWAY
+async def test_the_page_opens_on_an_event_loop_while_redis_is_away(db: None):
+    boss = await sync_to_async(get_user_model().objects.create_superuser)("boss")
+    client = AsyncClient()
+    await client.aforce_login(boss)
+    page = await client.get(reverse("admin:app_list", args=["django_mcp"]))
+
+    assert page.status_code == 200
+    assert "RedisPubSubChannelLayer at 127.0.0.1:1 does not answer" in page.content.decode()
 
 
 def test_a_user_sees_only_parts_whose_models_they_may_view():

@@ -18,7 +18,7 @@ from django_mcp.auth.principal import Principal
 from django_mcp.execution.workers import worker_id, worker_lease
 from django_mcp.models import Worker
 from django_mcp.push import call_reports
-from django_mcp.push.call_reports import report_calls
+from django_mcp.push.call_reports import cancel_calls, report_calls
 from django_mcp.push.process_hub import process_hub
 from django_mcp.push.stream_rows import count_requests
 from django_mcp.push.upkeep import check_all
@@ -221,6 +221,54 @@ async def test_the_run_of_a_task_is_reported_by_the_key_of_the_task():
     finally:
         holder.let_go()
         await client.until(key, "completed")
+
+
+@pytest.mark.usefixtures("at_once", "few_threads")
+async def test_a_cancelled_synchronous_call_is_answered_while_its_handler_runs_on():
+    holder = Holder("cancelled")
+    client = holder.client()
+    call = asyncio.create_task(client.send("tools/call", {"name": "hold", "arguments": {}}))
+
+    async def runs() -> bool:
+        return states() == [("running", True)]
+
+    async def is_over() -> bool:
+        return not reported()
+
+    try:
+        await until(runs)
+        cancel_calls(process_hub(), [reported()[0]["id"]])
+        _status, body = await call
+
+        assert body["error"]["message"] == "Cancelled"
+        assert states() == [("left", True)]
+    finally:
+        holder.let_go()
+        await until(is_over)
+
+
+@pytest.mark.usefixtures("at_once", "few_threads")
+async def test_a_queued_call_is_cancelled_before_its_handler_begins():
+    holder = Holder("queued")
+    begun: list[str] = []
+
+    @holder.server.tool
+    def late() -> None:
+        begun.append("late")
+
+    async with holder.holding(2):
+        client = holder.client("bob")
+        call = asyncio.create_task(client.send("tools/call", {"name": "late", "arguments": {}}))
+
+        async def is_queued() -> bool:
+            return states()[2:] == [("queued", False)]
+
+        await until(is_queued)
+        cancel_calls(process_hub(), [reported()[2]["id"]])
+        _status, body = await call
+
+        assert body["error"]["message"] == "Cancelled"
+    assert begun == []
 
 
 # -- in the table
