@@ -18,7 +18,9 @@ def mcp_client(request: pytest.FixtureRequest) -> Iterator[MCPClient]:
     with _without_calls(request):
         from django_mcp.test import MCPClient
 
-        yield MCPClient()
+        client = MCPClient()
+        yield client
+        client.report_unnoticed()
 
 
 @pytest.fixture
@@ -27,7 +29,9 @@ def async_mcp_client(request: pytest.FixtureRequest) -> Iterator[AsyncMCPClient]
     with _without_calls(request):
         from django_mcp.test import AsyncMCPClient
 
-        yield AsyncMCPClient()
+        client = AsyncMCPClient()
+        yield client
+        client.report_unnoticed()
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 from unittest import TestResult
 
 from django.test import TestCase, TransactionTestCase
@@ -12,6 +12,9 @@ from django_mcp.calls.recorder import forget_calls
 from django_mcp.servers import MCPServer
 from django_mcp.sessions.site.writer import forget_sessions
 from django_mcp.test.client import AsyncMCPClient, MCPClient
+from django_mcp.test.conversation import BaseClient
+
+Client = TypeVar("Client", bound=BaseClient)
 
 
 def _forget_queued() -> None:
@@ -36,11 +39,26 @@ class WithClients:
 
     @cached_property
     def mcp(self) -> MCPClient:
-        return MCPClient(**self._options())
+        return self._watch(MCPClient(**self._options()))
 
     @cached_property
     def async_mcp(self) -> AsyncMCPClient:
-        return AsyncMCPClient(**self._options())
+        return self._watch(AsyncMCPClient(**self._options()))
+
+    def _watch(self, client: Client) -> Client:
+        self._watched.append(client)
+        return client
+
+    @cached_property
+    def _watched(self) -> list[BaseClient]:
+        return []
+
+    def doCleanups(self) -> Any:  # noqa: N802 - the name that unittest has
+        """Do the clean-ups, and report what the test has not noticed, unless it failed anyway."""
+        if getattr(getattr(self, "_outcome", None), "success", True):
+            for client in self._watched:
+                self.addCleanup(client.report_unnoticed)  # type: ignore[attr-defined]
+        return super().doCleanups()  # type: ignore[misc]
 
     def run(self, result: TestResult | None = None) -> TestResult | None:
         """Run the test. Calls and changes of sessions that wait to be written are not for the next."""

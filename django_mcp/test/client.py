@@ -100,7 +100,7 @@ class AsyncMCPClient(_Requests):
             MCPError: any other error.
         """
         params = {"name": tool, "arguments": _join(mapping, arguments)}
-        return ClientCallResult(tool, await self._send("tools/call", params))
+        return self._keep(ClientCallResult(tool, await self._send("tools/call", params)))
 
     async def call_as_task(
         self, tool: str, mapping: Mapping[str, Any] = _NONE, /, **arguments: Any
@@ -120,7 +120,7 @@ class AsyncMCPClient(_Requests):
         call_as_task = _find_helper("call_as_task")
         with in_calling_thread():
             raw = await call_as_task(self, tool, _join(mapping, arguments))
-        return ClientCallResult(tool, raw)
+        return self._keep(ClientCallResult(tool, raw))
 
     async def app(self, tool: str) -> str:
         """Return the page of a tool, as HTML in the language of the client.

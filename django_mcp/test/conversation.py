@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +38,7 @@ from django_mcp.server.delivery.notify import find_matches
 from django_mcp.server.exchange.caller import Caller
 from django_mcp.servers import MCPServer, choose_server
 from django_mcp.test.exchanges import ClientSide, ObservedServer, ReceivedResponse, find_endpoint
+from django_mcp.test.results import ClientCallResult, UnnoticedError
 from django_mcp.transports.http.consumer import MCPConsumer
 
 CLIENT_INFO: JSONObject = {"name": "django-mcp-test-client", "version": "1"}
@@ -43,6 +46,9 @@ CLIENT_INFO: JSONObject = {"name": "django-mcp-test-client", "version": "1"}
 _LOG_IN = (
     "Log in with force_login(user), or send credentials: headers={'Authorization': 'Bearer ...'}."
 )
+
+MAX_FAILED = 100
+"""Results of failed calls that are kept until the end of a test."""
 
 LISTENS_TO = "debug"
 """The lowest level of the log messages that the client asks for."""
@@ -103,6 +109,9 @@ class BaseClient:
         self._reruns = reruns
         self._principal: Any = None
         self._answerer = Answerer()
+        self._has_asked_since = False
+        """Whether a request was sent after the last `answer`."""
+        self._failed: deque[ClientCallResult] = deque(maxlen=MAX_FAILED)
         self.progress: list[Progress] = []
         self.logs: list[LogMessage] = []
         self.questions: list[Question] = []
@@ -151,12 +160,46 @@ class BaseClient:
             by_key: by the keys that handlers give their questions (`question-1`, ... if none),
                 again in each call. Keys are sent at the newest revision only.
         """
+        if answers and self._has_asked_since:
+            self._report_leftover()
+        self._has_asked_since = False
         for answer in answers:
             self._answerer.add(answer if callable(answer) else [answer])
         self._answerer.add(by_key)
 
+    def _keep(self, result: ClientCallResult) -> ClientCallResult:
+        """Return a result, at which the test has to look if it is an error."""
+        if vars(result)["raw"].get("isError"):
+            self._failed.append(result)
+        return result
+
+    def report_unnoticed(self) -> None:
+        """Warn with `UnnoticedError` of failed calls at which the test has not looked, and of answers that nothing asked for.
+
+        `MCPTestCase` and the fixtures do it at the end of a test.
+        """
+        failed = list(self._failed)
+        self._failed.clear()
+        for result in failed:
+            told = result._describe_unread()
+            if told is not None:
+                warnings.warn(told, UnnoticedError, stacklevel=2)
+        self._report_leftover()
+
+    def _report_leftover(self) -> None:
+        left, self._answerer.queue = self._answerer.queue, deque()
+        if left:
+            shown = ", ".join(f"{each!r:.60}" for each in left)
+            warnings.warn(
+                f"Nothing asked for the last {len(left)} of the answers that the test gave: {shown}. Does the tool ask "
+                "what the test means?",
+                UnnoticedError,
+                stacklevel=3,
+            )
+
     async def _request(self, method: str, params: JSONObject) -> JSONObject:
         """Return the result of a request, after all its rounds of questions."""
+        self._has_asked_since = True
         await self._settle()
         self.progress, self.logs, self.questions, self.notifications = [], [], [], []
 

@@ -12,9 +12,11 @@ from django_mcp.registry.problems import clip
 
 
 class UnnoticedError(UserWarning):
-    """A test looks in vain for a text in the error of a call, and has not looked at `is_error` before.
+    """A test may pass for the wrong reason.
 
-    `assert "secret" not in client.call("report", wrong=1).text` would pass, since the call has failed.
+    It looks in vain for a text in the error of a call, and has not looked at `is_error` before:
+    `assert "secret" not in client.call("report", wrong=1).text` would pass, since the call has failed. It never looks
+    at the result of a call that failed. Or it gave answers to questions that nothing asked.
     """
 
 
@@ -22,12 +24,28 @@ class ClientCallResult(CallResult):
     """The result of a call of the test client.
 
     A test has noticed an error if it has read `is_error`, `structured` or the truth of the result, or has found in
-    `text` what it looked for.
+    `text` what it looked for. It has looked at the result if it has read anything of it.
     """
 
     def __init__(self, tool: str, raw: JSONObject) -> None:
         super().__init__(raw=raw)
-        vars(self).update(_tool=tool, _is_noticed=False)  # the class is frozen
+        vars(self).update(_tool=tool, _is_noticed=False, _is_read=False)  # the class is frozen
+
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        if not name.startswith("_"):
+            vars(self).update(_is_read=True)
+        return value
+
+    def _describe_unread(self) -> str | None:
+        """Return what is wrong with a test that read nothing of this error; None if it did."""
+        if vars(self)["_is_read"]:
+            return None
+        result = CallResult(raw=vars(self)["raw"])
+        return (
+            f"The call of {vars(self)['_tool']!r} failed, and the test did not look at its result, so that it may pass "
+            f"whatever the tool does. Look at is_error. The error is: {clip(result.text)}"
+        )
 
     @property
     def is_error(self) -> bool:
