@@ -6,7 +6,7 @@ import unittest
 import warnings
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from django.test import SimpleTestCase, override_settings
@@ -66,7 +66,6 @@ def run_test(body: Callable[[Any], object]) -> list[str]:
     """Return what the kit tells of a test, and fail if the test itself does."""
 
     class Tests(WithClients, SimpleTestCase):
-        databases: ClassVar[set[str]] = set()
         mcp_server = SERVER
 
         def test_it(self) -> None:
