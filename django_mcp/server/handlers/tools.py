@@ -17,6 +17,7 @@ from django_mcp.registry.listed import Listed, fit
 from django_mcp.registry.problems import Problem
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.extension import ask
+from django_mcp.server.handlers.dead_links import report_dead_links
 from django_mcp.server.handlers.failures import describe_problems, within_limit
 from django_mcp.server.handlers.run import HandlerRun
 from django_mcp.server.handlers.whole_results import is_whole, link_whole
@@ -79,6 +80,7 @@ def _finish(call: ServedCall, value: Any) -> bytes | Refusal:
     if result.is_error:
         note_tool_error(call, is_error=True)
     wire = result.to_wire()
+    report_dead_links(call, wire)
     allowed = call.exchange.caller.visible.allowed
     if allowed is not None and not allowed.names_all:
         call.links = _find_links(wire)

@@ -17,6 +17,7 @@ from django_mcp.server.asking.by_argument import takes_answers
 from django_mcp.server.delivery.notify import Readable, find_matches
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.handlers.call_checks import check_call
+from django_mcp.server.handlers.dead_links import report_unmatched
 from django_mcp.server.handlers.failures import short, within_limit
 from django_mcp.server.handlers.run import HandlerRun, check_only
 from django_mcp.server.handlers.whole_results import find_whole, is_whole, to_contents
@@ -178,6 +179,8 @@ async def _find_readable(
             call.entry = entry
             return check_scopes(call, entry) or (entry, variables)
         note_hidden(call, entry, uri)
+    if call.server.ports.shows_faults:
+        report_unmatched(call, uri)
     return missing(call, uri)
 
 
