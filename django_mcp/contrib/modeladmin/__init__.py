@@ -147,6 +147,7 @@ def admin_tools(
         # The names of what a model without tools would have are not known.
         has_problems = models != ALL and len(admins) < len(models)
         _check_labels(exclude, site._registry if models == ALL else models)
+        _check_sensitive(allow_sensitive, admins)
         for model_admin in admins:
             label = model_admin.opts.label_lower
             if label in left_out:
@@ -206,6 +207,30 @@ def _check_labels(exclude: Collection[str], models: Iterable[Any]) -> None:
             raise ImproperlyConfigured(
                 f"admin_tools(): models= has no model {name!r}, which exclude= names."
                 f"{did_you_mean(name, labels)}"
+            )
+
+
+def _check_sensitive(names: Collection[str], admins: Iterable[Any]) -> None:
+    """Refuse a name in `allow_sensitive` that no field of a model or of a form of the admins has."""
+    from django_mcp.contrib.modeladmin.access import overrides
+    from django_mcp.contrib.models.paths import find_unknown_fields
+
+    if isinstance(names, str):
+        raise ImproperlyConfigured(f"admin_tools(): write allow_sensitive=[{names!r}].")
+    others: set[str] = set()
+    has_own_forms = False
+    for model_admin in admins:
+        for each in (model_admin, *model_admin.inlines):
+            for form in (each.form, getattr(each, "add_form", None)):
+                others.update(getattr(form, "base_fields", ()))
+            others.update(name for name in (each.fields or ()) if isinstance(name, str))
+            others.update(name for name in each.readonly_fields if isinstance(name, str))
+        has_own_forms = has_own_forms or overrides(model_admin, "get_form")
+    for name, advice in find_unknown_fields(names, others).items():
+        # A form that is made for each request may have any fields.
+        if advice or not has_own_forms:
+            raise ImproperlyConfigured(
+                f"admin_tools(): there is no field {name!r}, which allow_sensitive= names.{advice}"
             )
 
 

@@ -14,7 +14,13 @@ from django.utils.translation import override
 from django_mcp.contrib.generated import MAX_ROWS
 from django_mcp.contrib.models.filters import Filter, Filters, read_filter, read_search
 from django_mcp.contrib.models.paging import Key, complete, may_be_long, read_key
-from django_mcp.contrib.models.paths import PathError, find_sensitive, has_secret_values, read_path
+from django_mcp.contrib.models.paths import (
+    PathError,
+    find_sensitive,
+    find_unknown_fields,
+    has_secret_values,
+    read_path,
+)
 from django_mcp.contrib.models.shown import Shown
 from django_mcp.contrib.models.write_arguments import WriteProblem, Written, read_written
 
@@ -125,6 +131,14 @@ class _Reader:
                 "django_mcp.M003",
                 f"related is {options.related!r}",
                 f"Write one of {', '.join(map(repr, RELATED))}.",
+            )
+        form_fields = () if options.form is None else options.form.base_fields
+        others = {*options.fields, *self._functions, *form_fields}
+        for name, advice in find_unknown_fields(options.allow_sensitive, others).items():
+            self._add(
+                "django_mcp.M003",
+                f"allow_sensitive: no model has a field {name!r}.{advice}".removesuffix("."),
+                "Correct the name, or leave it out.",
             )
         for name in options.fields:
             with self._faults_of("fields", name):

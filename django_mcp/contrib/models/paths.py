@@ -9,10 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from django.apps import apps
 from django.core.exceptions import FieldDoesNotExist
 from django.db.models import ForeignKey, ForeignObjectRel, Model
 
-from django_mcp.registry.problems import find_near
+from django_mcp.registry.problems import did_you_mean, find_near
 
 _SENSITIVE = re.compile(
     r"(^|_)(password|passwd|passphrase|passcode|pwd|pin|t?otp|secret|token|salt|hash|credential|ssn"
@@ -156,6 +157,27 @@ def find_sensitive(text: str, allowed: Sequence[str]) -> str | None:
         return None
     parts = text.split("__")
     return next((part for part in parts if _SENSITIVE.search(_WORDS.sub("_", part))), None)
+
+
+def find_unknown_fields(names: Iterable[str], others: Collection[str] = ()) -> dict[str, str]:
+    """Return those names, or paths, that no field of any model can be meant by, with the sentence of the nearest.
+
+    Args:
+        names: as an option gives them, without a model.
+        others: that are known too, such as those of the fields of a form.
+    """
+    fields = {
+        name
+        for model in apps.get_models(include_auto_created=True)
+        for field in model._meta.get_fields()
+        for name in (field.name, getattr(field, "attname", field.name))
+    }
+    known = {"pk", *fields, *others}
+    return {
+        name: did_you_mean(name, known)
+        for name in names
+        if name not in known and not known.issuperset(name.split("__"))
+    }
 
 
 def has_secret_values(field: Any, allowed: Collection[str] = ()) -> bool:

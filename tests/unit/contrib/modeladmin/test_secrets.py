@@ -10,6 +10,7 @@ from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
+from django.core.exceptions import ImproperlyConfigured
 from django.db import models
 from django.test.utils import isolate_apps
 
@@ -172,3 +173,29 @@ def test_the_resolver_match_contains_the_model_admin(
 
     assert client.call("get_tag", id=str(tag.pk)).structured["name"] == "new"
     assert asked[0] is site.get_model_admin(Tag)
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["nope"], "there is no field 'nope', which allow_sensitive= names"),
+        (["is_superusr"], r"there is no field 'is_superusr'.*Did you mean 'is_superuser'\?"),
+        (["customer__nope"], "there is no field 'customer__nope'"),
+        ("groups", r"write allow_sensitive=\['groups'\]"),
+    ],
+)
+def test_a_sensitive_field_that_does_not_exist_is_refused(
+    server: MCPServer, site: admin.AdminSite, names: Any, told: str
+):
+    with pytest.raises(ImproperlyConfigured, match=told):
+        admin_tools(server=server, site=site, models=[User], allow_sensitive=names)
+    assert server.registry.tools == {}
+
+
+@pytest.mark.parametrize(
+    "name", ["is_superuser", "groups", "password1", "usable_password", "customer__password", "pk"]
+)
+def test_fields_of_models_and_of_their_forms_may_be_allowed(
+    server: MCPServer, site: admin.AdminSite, name: str
+):
+    assert admin_tools(server=server, site=site, models=[User], allow_sensitive=[name])

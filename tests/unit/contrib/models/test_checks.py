@@ -207,6 +207,14 @@ def test_security_a_relation_whose_values_are_secrets_is_reported(server: MCPSer
     assert faults(server, Job, fields=["id", "robot"], allow_sensitive=["robot"]) == []
 
 
+def test_a_sensitive_field_that_does_not_exist_is_a_fault(server: MCPServer):
+    assert faults(server, allow_sensitive=["nummber"]) == [
+        "M003 allow_sensitive: no model has a field 'nummber'. Did you mean 'number'?"
+    ]
+    assert faults(server, allow_sensitive=["zzzz"])[0].startswith("M003 allow_sensitive: no model")
+    assert faults(server, allow_sensitive=["number", "customer__password"]) == []
+
+
 @pytest.mark.parametrize("name", ["status", "customer__username", "nummer"])
 def test_the_lookup_field_is_unique(server: MCPServer, name: str):
     assert faults(server, lookup_field=name)[0].startswith("M004 lookup_field")
