@@ -11,14 +11,17 @@ from datetime import date, timedelta
 from itertools import chain
 from types import CellType
 from typing import Any, get_args, get_origin
+from weakref import ReferenceType
 
 from django.core import checks
 from django.core.checks import CheckMessage, Error, Info, Tags
 from django.db.models import Model, QuerySet
+from django.dispatch import Signal
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 from msgspec import Struct
 
+from django_mcp import signals
 from django_mcp.checks.declared import check
 from django_mcp.checks.discarded import find_discarded, read_function
 from django_mcp.conf import settings
@@ -302,6 +305,20 @@ def check_recorded_arguments() -> Iterator[CheckMessage]:
                 hint="Set DJANGO_MCP['RECORD_CALLS'] to True or to a share of the calls, or leave "
                 "record_arguments out.",
             )
+
+
+@check(id="django_mcp.W043")
+def check_senders() -> Iterator[CheckMessage]:
+    """W043: a receiver of a signal waits for a sender that is no server, and so never runs."""
+    senders = {id(server) for server in all_servers()} | {id(None)}
+    for name, signal in vars(signals).items():
+        for key, receiver, *_rest in signal.receivers if isinstance(signal, Signal) else ():
+            function = receiver() if isinstance(receiver, ReferenceType) else receiver
+            if key[1] not in senders and function is not None:
+                yield checks.Warning(
+                    f"{describe_source(function)} never runs: it receives {name} of a sender that is no server.",
+                    hint="The sender is the MCPServer itself: write sender=default_server, or leave sender= out.",
+                )
 
 
 MAX_LIST_TOKENS = 10_000

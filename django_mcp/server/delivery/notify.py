@@ -13,6 +13,7 @@ from django_mcp.protocol.levels import LOG_LEVELS
 from django_mcp.protocol.messages import Request
 from django_mcp.protocol.revisions import find_revision
 from django_mcp.registry.entries import ResourceEntry, TemplateEntry
+from django_mcp.registry.problems import find_near
 from django_mcp.registry.registry import ListKind, Registry
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange
@@ -232,6 +233,7 @@ class NotifyMethods(ABC):
     def _notification(
         self, method: str, params: JSONObject | None, session: str | None, level: str | None = None
     ) -> Change:
+        _report_odd_method(self.name, method)
         # Checked now, so that the caller gets the error.
         if params is not None and len(encode(params)) > MAX_PARAMS_BYTES:
             raise ValueError(f"The params of {method} are larger than {MAX_PARAMS_BYTES} bytes.")
@@ -348,6 +350,32 @@ async def _announce(hub: ServerHub, change: Change) -> int:
     # Else a burst of changes would leave no time for writing to the streams.
     await asyncio.sleep(0)
     return reached
+
+
+_PREFIX = "notifications/"
+_OF_PROTOCOL = (
+    "cancelled", "elicitation/complete", "message", "progress", "prompts/list_changed", "resources/list_changed",
+    "resources/updated", "tasks/status", "tools/list_changed",
+)  # fmt: skip
+"""What follows the prefix in the notifications of the protocol that servers send."""
+
+
+def _report_odd_method(server: str, method: object) -> None:
+    """Log a notification, once, that clients do not understand as one, or that is one of the protocol's misspelled."""
+    if not isinstance(method, str) or not method:
+        return  # refused elsewhere
+    name = method.removeprefix(_PREFIX)
+    if name == method:
+        near = find_near(name, _OF_PROTOCOL, cutoff=0.9)
+        advice = f" Write {_PREFIX}{near[0] if near else name!s:.100}."
+    else:
+        near = [] if name in _OF_PROTOCOL else find_near(name, _OF_PROTOCOL, cutoff=0.9)
+        advice = f" Did you mean {_PREFIX}{near[0]}?" if near else ""
+    if advice and len(_unknown) < _MAX_UNKNOWN and (server, method) not in _unknown:
+        _unknown.add((server, method))
+        logger.warning(
+            "Clients may ignore the notification %.100r of the server %r.%s", method, server, advice
+        )
 
 
 Readable: TypeAlias = ResourceEntry | TemplateEntry

@@ -23,7 +23,7 @@ from rest_framework.permissions import IsAdminUser
 from django_mcp import Context
 from django_mcp.contrib.modeladmin import admin_tools
 from django_mcp.servers import MCPServer
-from django_mcp.signals import tool_called
+from django_mcp.signals import session_opened, tool_called
 from example_project.shop.models import Order
 
 # Some checks of Django ask the database what it can do, once in a process.
@@ -656,3 +656,29 @@ def test_arguments_to_record_are_reported_where_no_calls_are_recorded():
         assert told() == []
     finally:
         tool_called.disconnect(note)
+
+
+def test_a_receiver_of_a_sender_that_is_no_server_is_reported():
+    server = MCPServer("signals", public=True)
+
+    def log_call(sender: Any, **_values: Any) -> None:
+        """Log a call."""
+
+    def told() -> list[str]:
+        messages = run_checks(tags=["django_mcp"])
+        return [each.msg for each in messages if each.id == "django_mcp.W043"]
+
+    for wrong in ("signals", MCPServer):
+        session_opened.connect(log_call, sender=wrong)  # type: ignore[arg-type]
+        try:
+            (message,) = told()
+        finally:
+            session_opened.disconnect(log_call, sender=wrong)  # type: ignore[arg-type]
+        assert "log_call" in message
+        assert "never runs: it receives session_opened of a sender that is no server" in message
+    for right in (server, None):
+        session_opened.connect(log_call, sender=right)  # type: ignore[arg-type]
+        try:
+            assert told() == []
+        finally:
+            session_opened.disconnect(log_call, sender=right)  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ import pytest
 from django_mcp.protocol.json import encode
 from django_mcp.protocol.revisions import Revision
 from django_mcp.registry.access import Rule
+from django_mcp.server.delivery import notify as notify_module
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.visibility import NONE_VISIBLE, Requirements, VisibleEntries
 from django_mcp.server.handlers.context import Context
@@ -191,6 +192,39 @@ async def test_without_a_session_there_is_no_session_key(server: MCPServer) -> N
     handed = await StreamClient(server, V2026_07_28).call("hand_over")
 
     assert handed["structuredContent"] == {"key": None, "token": None}
+
+
+@pytest.mark.parametrize(
+    ("method", "advice"),
+    [
+        ("orders/changed", "Write notifications/orders/changed."),
+        ("tools/list_changed", "Write notifications/tools/list_changed."),
+        ("notifications/resource/updated", "Did you mean notifications/resources/updated?"),
+        ("notifications/tools/list-changed", "Did you mean notifications/tools/list_changed?"),
+    ],
+)
+def test_a_notification_that_clients_do_not_know_as_one_is_logged_once(
+    server: MCPServer, caplog: pytest.LogCaptureFixture, method: str, advice: str
+):
+    notify_module._unknown.clear()
+    for _ in range(2):
+        server.notify(method)
+
+    (told,) = caplog.messages
+    assert (
+        told
+        == f"Clients may ignore the notification {method!r} of the server {server.name!r}. {advice}"
+    )
+    notify_module._unknown.clear()
+
+
+def test_notifications_of_the_protocol_and_of_the_site_are_not_logged(
+    server: MCPServer, caplog: pytest.LogCaptureFixture
+):
+    for method in ("notifications/own", "notifications/com.example/x", "notifications/progress"):
+        server.notify(method)
+
+    assert caplog.messages == []
 
 
 def test_an_oversized_notification_is_rejected_immediately(server: MCPServer) -> None:
