@@ -54,8 +54,8 @@ def adapt(
 
     Args:
         annotation: the type.
-        reads: the rules by which it reads date-times, and bytes from Base64; None: those of pydantic.
-        writes: the rules by which it writes date-times, and bytes in Base64; None: those of pydantic.
+        reads: the rules by which it reads date-times; None: those of pydantic.
+        writes: the rules by which it writes date-times; None: it does not write, but reads bytes from Base64.
 
     Raises:
         UnsupportedType: pydantic does not support the type.
@@ -72,9 +72,10 @@ def adapt(
             if not tag_unions(adapter, has_defaults=True):
                 raise
             check_adapter(adapter)
-        if reads is not None:
-            rewrite_adapter(adapter, BytesReading(), MomentReading(reads))
-        if writes is not None:
+        if writes is None:
+            moments = () if reads is None else (MomentReading(reads),)
+            rewrite_adapter(adapter, BytesReading(), *moments)
+        else:
             rewrite_adapter(adapter, BytesWriting(), MomentWriting(writes))
         return adapter
     except HiddenValidator as error:

@@ -8,7 +8,8 @@ import pytest
 import typing_extensions
 from pydantic import AfterValidator, Base64Bytes, BaseModel, BeforeValidator, ConfigDict, Field
 
-from django_mcp.protocol.json import decode
+from django_mcp.protocol.json import decode, encode
+from django_mcp.registry.forms import convert
 from django_mcp.registry.problems import ArgumentErrors
 from tests.support.registry import Ctx, Site, bind
 
@@ -191,3 +192,9 @@ def test_the_default_of_bytes_is_published_in_base64():
     schema = site.registry.tools["tool"].input_schema
     assert schema["properties"]["data"]["default"] == TEXT
     assert site.call("tool").content[0].text == repr(DATA)
+
+
+def test_a_class_that_reads_a_state_gets_the_bytes_that_were_kept():
+    kept = decode(encode({"name": "a", "data": DATA}))
+
+    assert convert(Picture, kept) == Picture("a", DATA)
