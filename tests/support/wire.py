@@ -92,6 +92,7 @@ class WireClient:
         self.principal = principal
         self.streams = streams
         self.url_kwargs = url_kwargs or {}
+        self.tenant = ""
         self.sink = RecordingSink()
         self.session_id: str | None = None
         self._last_id = 0
@@ -105,7 +106,7 @@ class WireClient:
         exchange = Exchange(
             body=body,
             headers=Headers([(k.encode(), v.encode()) for k, v in headers.items()]),
-            caller=Caller(principal=self.principal, url_kwargs=self.url_kwargs),
+            caller=Caller(principal=self.principal, url_kwargs=self.url_kwargs, tenant=self.tenant),
             channel=Channel(
                 can_stream=self.streams,
                 sink=self.sink if self.streams else None,

@@ -23,11 +23,22 @@ from django_mcp.server.exchange.send_rate import SendRate
 from django_mcp.server.exchange.session_data import SessionData
 
 
+class Asked(Record):
+    """A request of the server's that the client has not answered.
+
+    Attributes:
+        response: of the client.
+        tenant: of the call that asks; None: of the session, at all tenants.
+    """
+
+    response: asyncio.Future[JSONObject]
+    tenant: str | None = None
+
+
 class ConnectionState(Record):
     """The client of a connection.
 
-    `revision` is None before the handshake. `asked` maps the ids of the server's own requests to the
-    futures of the client's responses. `stream_id` names the open stream of a connection that has only
+    `revision` is None before the handshake. `asked` has the server's own requests by their ids. `stream_id` names the open stream of a connection that has only
     one, and `data` is its `ctx.session`.
     """
 
@@ -38,7 +49,7 @@ class ConnectionState(Record):
     is_transient: bool = False
     is_initialized: bool = False
     log_rate: SendRate | None = None
-    asked: dict[RequestId, asyncio.Future[JSONObject]] = field(default_factory=dict)
+    asked: dict[RequestId, Asked] = field(default_factory=dict)
     subscriptions: set[str] | None = None
     """URIs of the resources that the client subscribed to; None: not read from the store yet."""
     subscriptions_version: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from django_mcp.server.asking.questions import ask_params
 from django_mcp.server.exchange.answers import send_ahead
 from django_mcp.server.exchange.call import AskFailed, CannotAsk, NoAnswer
 from django_mcp.server.exchange.channel import Sink
-from django_mcp.server.exchange.connection import ConnectionState
+from django_mcp.server.exchange.connection import Asked, ConnectionState
 from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import QuotaReached
 from django_mcp.server.exchange.session import Session
@@ -37,6 +37,9 @@ LOOK_S = 0.2
 
 MAX_ANSWER_BYTES = 1024 * 1024
 """Of one response, which may have to be stored: sampling may return an image."""
+
+_TENANT = "tenant"
+"""The key of the tenant that a response came from."""
 
 _WITHDRAWN = "withdrawn"
 """The key, in place of a response, of the reason why the request was cancelled."""
@@ -111,7 +114,8 @@ async def request_client(
     if sink is None:
         raise NoAnswer("Nothing leads back to the client")
     ask_id = request_id or to_ask_id(method, uuid.uuid4().hex)
-    async with expect_response(call.server, connection, ask_id, timeout_s) as wait:
+    tenant = exchange.caller.tenant
+    async with expect_response(call.server, connection, ask_id, timeout_s, tenant) as wait:
         message = encode_request(ask_id, method, params)
         if not await send_ahead(exchange, message, call.options, partial(_send, sink)):
             raise NoAnswer(_TOO_LARGE)
@@ -131,9 +135,15 @@ async def request_client(
 
 @asynccontextmanager
 async def expect_response(
-    server: Services, connection: ConnectionState, ask_id: str, timeout_s: float
+    server: Services,
+    connection: ConnectionState,
+    ask_id: str,
+    timeout_s: float,
+    tenant: str | None = None,
 ) -> AsyncIterator[Callable[[], Awaitable[JSONObject]]]:
     """Accept the response to a request in the block, from whichever process it arrives at.
+
+    One that comes from another tenant is ignored, unless `tenant` is None.
 
     Yields a function that waits for it, or raises `TimeoutError` after `timeout_s`. Raises `NoAnswer`
     if a request with this id is not answered yet, or too many are not.
@@ -141,7 +151,7 @@ async def expect_response(
     if ask_id in connection.asked:
         raise NoAnswer(_IN_USE)
     waiting: asyncio.Future[JSONObject] = asyncio.get_running_loop().create_future()
-    connection.asked[ask_id] = waiting
+    asked = connection.asked[ask_id] = Asked(waiting, tenant)
     session = connection if isinstance(connection, Session) else None
     is_expected = False
 
@@ -151,7 +161,7 @@ async def expect_response(
             if session is None or relay is None:
                 return await waiting
             while not (await asyncio.wait((waiting,), timeout=POLL_S))[0]:
-                await _fetch(relay, session, ask_id, waiting)
+                await _fetch(server, relay, session, ask_id, asked)
             return waiting.result()
 
     try:
@@ -173,21 +183,34 @@ async def expect_response(
 
 
 async def _fetch(
-    relay: ResponseRelay, session: Session, ask_id: str, waiting: asyncio.Future[JSONObject]
+    server: Services, relay: ResponseRelay, session: Session, ask_id: str, asked: Asked
 ) -> None:
     """Take a response from the store, if it has arrived there."""
     response = await relay.take(session, ask_id)
-    if response is not None and not waiting.done():
-        waiting.set_result(response)
+    if response is None or asked.response.done():
+        return
+    if _is_answered(asked, response):
+        asked.response.set_result(response)
+        return
+    # The store keeps the first response only.
+    await server.ports.pending_responses.forget(session, ask_id)
+    with suppress(QuotaReached):
+        await server.ports.pending_responses.expect(session, ask_id, server.options.ask_timeout_s)
+
+
+def _is_answered(asked: Asked, response: JSONObject) -> bool:
+    """Return whether a response is from the tenant where the client was asked, or the server's own."""
+    return asked.tenant is None or _WITHDRAWN in response or asked.tenant == response.get(_TENANT)
 
 
 def _take_stored_response(hub: ServerHub, message: ResponseStored) -> None:
     """Fetch a response that arrived at another process, if this one waits for it."""
     server, session = hub.servers.get(message.server), hub.sessions.get(message.session)
-    waiting = session.asked.get(message.id) if session is not None else None
-    relay = server.ports.pending_responses.relay if server is not None else None
-    if relay is not None and session is not None and waiting is not None and not waiting.done():
-        hub.spawn(_fetch(relay, session, message.id, waiting))
+    if server is None or session is None:
+        return
+    asked, relay = session.asked.get(message.id), server.ports.pending_responses.relay
+    if relay is not None and asked is not None and not asked.response.done():
+        hub.spawn(_fetch(server, relay, session, message.id, asked))
 
 
 def receive_stored_responses(hub: ServerHub) -> None:
@@ -214,10 +237,10 @@ async def withdraw(
 
     The client is sent a cancellation, and the waiting call gets `NoAnswer`.
     """
-    waiting, answer = connection.asked.get(request_id), {_WITHDRAWN: reason}
-    if waiting is not None:
-        if not waiting.done():
-            waiting.set_result(answer)
+    asked, answer = connection.asked.get(request_id), {_WITHDRAWN: reason}
+    if asked is not None:
+        if not asked.response.done():
+            asked.response.set_result(answer)
             return True
     elif isinstance(connection, Session):
         return await pass_on(server, connection, request_id, answer)
@@ -275,7 +298,7 @@ async def take_response(server: Services, response: Response, exchange: Exchange
     if connection is None or response.id is None:
         return None
     error = response.error
-    answer = {"result": response.result} if error is None else {"error": error}
+    answer: JSONObject = {"result": response.result} if error is None else {"error": error}
     refusal = None
     # A batch may be larger than each answer in it.
     if len(exchange.body) > MAX_ANSWER_BYTES and len(encode(answer)) > MAX_ANSWER_BYTES:
@@ -287,10 +310,11 @@ async def take_response(server: Services, response: Response, exchange: Exchange
     if refusal is not None:
         # The handler that asked stops waiting: it gets `AskFailed`.
         answer = {"error": refusal.to_error()}
-    waiting = connection.asked.get(response.id)
-    if waiting is not None:
-        if not waiting.done():
-            waiting.set_result(answer)
+    answer[_TENANT] = exchange.caller.tenant
+    asked = connection.asked.get(response.id)
+    if asked is not None:
+        if not asked.response.done() and _is_answered(asked, answer):
+            asked.response.set_result(answer)
     elif isinstance(connection, Session) and isinstance(response.id, str):
         if take_pong(server.hub, connection.key, response.id):
             return refusal

@@ -91,7 +91,7 @@ class ResumableSink(Record):
             return None
         self._number = 0
         start = secrets.token_hex(8)
-        self.id = start + _mark(start, self._session)
+        self.id = start + _mark(start, self._session, self._exchange)
         self._server.ports.events.open(self.id, self._session)
         if not revision.primes_streams:
             return self._event_id()
@@ -156,10 +156,11 @@ class ResumableSink(Record):
         return f"{event_id}-{request_id}" if is_plain and 0 < len(request_id) <= 200 else event_id
 
 
-def _mark(start: str, session: Session) -> str:
-    """Return the suffix that ties the id of a stream to its session."""
+def _mark(start: str, session: Session, exchange: Exchange) -> str:
+    """Return the suffix that ties the id of a stream to its session and tenant."""
     # Not a secret: with an invented id a client learns only that it has no such call.
-    return hashlib.sha256(f"{start} {session.key}".encode()).hexdigest()[:16]
+    text = f"{start} {session.key} {exchange.caller.tenant}"
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 async def _read_on(
@@ -184,13 +185,13 @@ async def resume(
     None: the stream was not that of a call, so there is nothing to continue.
     Source: 2025-11-25 basic/transports "Resumability and Redelivery".
     """
-    id_parts = _split_id(last_id, session)
+    id_parts = _split_id(last_id, session, exchange)
     sink = exchange.channel.event_stream
     if id_parts is None or sink is None:
         return refusal_reply(_UNKNOWN_ID)
-    stream_id, number, request_id = id_parts
+    stream_id, number, request_id, is_own = id_parts
     resumption = await server.ports.events.read(stream_id, session, number)
-    if resumption is None and request_id is None:
+    if request_id is None and (resumption is None or not is_own):
         return None
     waited_s = 0.0
     pending = PendingBytes(exchange.caller.quota_key, server.options)
@@ -219,13 +220,19 @@ async def resume(
             resumption = await _read_on(server, session, stream_id, number)
 
 
-def _split_id(last_id: str, session: Session) -> tuple[str, int, str | None] | None:
-    """Return the stream, the number and the request of an event id; None: it is not of this session."""
+def _split_id(
+    last_id: str, session: Session, exchange: Exchange
+) -> tuple[str, int, str | None, bool] | None:
+    """Return the stream, the number and the request of an event id, and whether it is of this session and tenant.
+
+    None: it is of no stream that is known here. An id without a request may be of a standalone stream, which cannot
+    be resumed.
+    """
     match = _ID.fullmatch(last_id)
-    # An id without a request may be of a standalone stream, which cannot be resumed.
-    if match is None or (match[3] is not None and match[1][16:] != _mark(match[1][:16], session)):
+    if match is None:
         return None
-    return match[1], int(match[2]), match[3]
+    is_own = match[1][16:] == _mark(match[1][:16], session, exchange)
+    return (match[1], int(match[2]), match[3], is_own) if is_own or match[3] is None else None
 
 
 async def _find_end(

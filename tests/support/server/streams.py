@@ -96,7 +96,7 @@ class StreamClient(WireClient):
         exchange = Exchange(
             body=body,
             headers=Headers([(k.encode(), v.encode()) for k, v in headers.items()]),
-            caller=Caller(principal=self.principal, url_kwargs=self.url_kwargs),
+            caller=Caller(principal=self.principal, url_kwargs=self.url_kwargs, tenant=self.tenant),
             channel=Channel(can_stream=True, sink=sink, event_stream=sink),
         )
         return Open(exchange, sink, asyncio.create_task(entry(exchange)))
