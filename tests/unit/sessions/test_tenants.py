@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from django_mcp import MCPServer as SiteServer
 from django_mcp.protocol.revisions import Revision
 from django_mcp.server.handlers.context import Context
 from tests.support.server.plain import MCPServer
@@ -81,3 +82,33 @@ async def test_a_stream_is_resumed_at_the_tenant_of_its_call(server: MCPServer):
     assert [each for _, each in sent if each is not None] == []
     without_request.leave()
     await asyncio.wait([without_request.task])
+
+
+async def test_an_answer_that_another_worker_gets_counts_at_the_tenant_of_its_question():
+    def make_worker() -> SiteServer:
+        worker = SiteServer("tenants", public=True, ask_timeout_s=20)
+
+        @worker.tool
+        async def pay(ctx: Context[Any]) -> str:
+            return (await ctx.aelicit("Sure?", FORM)).action
+
+        return worker
+
+    workers = [make_worker() for _ in range(2)]
+    here = StreamClient(workers[0], V2025_11_25)
+    here.tenant = "one"
+    await here.open({"elicitation": {"form": {}}})
+    there = StreamClient(workers[1], V2025_11_25)
+    there.session_id = here.session_id
+    call = here.call_tool("pay")
+    question = await call.sink.message()
+
+    there.tenant = "two"
+    await there.respond(question, result=YES)
+    there.tenant = "one"
+    while not call.task.done():
+        # The store keeps one answer at a time, until the worker that asked has looked at it.
+        await there.respond(question, result={**YES, "action": "decline"})
+        await asyncio.wait([call.task], timeout=0.05)
+
+    assert (await call.answer())["result"]["content"][0]["text"] == "decline"
