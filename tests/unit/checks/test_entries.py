@@ -669,16 +669,16 @@ def test_a_receiver_of_a_sender_that_is_no_server_is_reported():
         return [each.msg for each in messages if each.id == "django_mcp.W043"]
 
     for wrong in ("signals", MCPServer):
-        session_opened.connect(log_call, sender=wrong)  # type: ignore[arg-type]
+        session_opened.connect(log_call, sender=wrong)
         try:
             (message,) = told()
         finally:
-            session_opened.disconnect(log_call, sender=wrong)  # type: ignore[arg-type]
+            session_opened.disconnect(log_call, sender=wrong)
         assert "log_call" in message
         assert "never runs: it receives session_opened of a sender that is no server" in message
     for right in (server, None):
-        session_opened.connect(log_call, sender=right)  # type: ignore[arg-type]
+        session_opened.connect(log_call, sender=right)
         try:
             assert told() == []
         finally:
-            session_opened.disconnect(log_call, sender=right)  # type: ignore[arg-type]
+            session_opened.disconnect(log_call, sender=right)
