@@ -218,7 +218,8 @@ def test_a_layer_that_answers_is_no_trouble(admin: Client, redis_url: str, backe
 
 
 @AWAY
-async def test_the_page_opens_on_an_event_loop_while_redis_is_away(db: None):
+@pytest.mark.django_db(transaction=True)
+async def test_the_page_opens_on_an_event_loop_while_redis_is_away():
     boss = await sync_to_async(get_user_model().objects.create_superuser)("boss")
     client = AsyncClient()
     await client.aforce_login(boss)

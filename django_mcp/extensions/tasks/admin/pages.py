@@ -43,8 +43,8 @@ class TaskAdmin(ReadOnlyList):
 
     list_display = ("created_at", "tool", "state", "server", "user", "revision", "updated_at")
     list_filter = ("status", "created_at", ServerFilter, RevisionFilter)
-    search_fields = ("tool__startswith", "principal_key__startswith", BY_USERNAME)
-    search_help_text = _("The start of a tool, a user or a principal.")
+    search_fields = ("tool", "principal_key", BY_USERNAME)
+    search_help_text = _("A part of the name of a tool, a user or a principal.")
     date_hierarchy = "created_at"
     ordering = ("-created_at", "-id")
     actions = ("cancel",)
@@ -52,7 +52,7 @@ class TaskAdmin(ReadOnlyList):
     fields = (
         "tool",
         "server",
-        "user",
+        "shown_user",
         "revision",
         "state",
         "shown_message",

@@ -128,7 +128,7 @@ def test_callable_choices_are_not_evaluated():
     found = properties(Chosen)
 
     assert found["one"] == {"type": "string", "title": "One"}
-    assert found["several"]["items"] == {"enum": ["a", "b"]}
+    assert found["several"]["items"] == {"enum": ["a", "b"], "enumNames": ["A", "B"]}
     assert found["several"]["minItems"] == 1
     assert found["users"]["items"] == {"type": "integer"}
     assert found["sku"] == {"type": "string", "title": "Sku"}

@@ -34,9 +34,9 @@ def server() -> MCPServer:
 
     @server.tool
     async def tell(ctx: Context[Any]) -> str:
-        wrong: Any = "half"
+        wrong: Any = 7
         await ctx.aprogress(1, 2)
-        await ctx.aprogress(2, wrong)
+        await ctx.alog("info", "begun", logger=wrong)
         return "told"
 
     @server.resource("x://give")
@@ -191,8 +191,8 @@ async def test_without_strict_mode_nothing_is_rejected():
 
 async def test_an_invalid_message_is_not_sent(server: MCPServer, caplog: pytest.LogCaptureFixture):
     client = WireClient(server, V2026_07_28)
-    meta: dict[str, Any] = {"progressToken": "t"}
+    meta: dict[str, Any] = {"progressToken": "t", f"{META}logLevel": "debug"}
     await client.result("tools/call", {"name": "tell", "_meta": meta})
 
-    assert [each["params"]["progress"] for each in client.sink.messages] == [1]
-    assert "/total" in caplog.text
+    assert [each["method"] for each in client.sink.messages] == ["notifications/progress"]
+    assert "/logger" in caplog.text
