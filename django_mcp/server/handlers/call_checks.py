@@ -6,6 +6,9 @@ another tool. What `check=` says of a call is asked when the handler runs.
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any, TypeAlias
+
 from django_mcp.protocol.errors import MISSING_CLIENT_CAPABILITY, Refusal
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.entries import ToolEntry
@@ -17,15 +20,26 @@ from django_mcp.server.handlers.turns import LARGE_BYTES
 from django_mcp.server.request_checks import check_tool_rate
 from django_mcp.server.services import ServedCall
 
+Checked: TypeAlias = JSONObject | Refusal | Failure
+"""The arguments to call a tool with, or why it is not called."""
 
-async def check_call(
+
+async def check_call(call: ServedCall, entry: ToolEntry, arguments: JSONObject) -> Checked:
+    """Count a call of a tool that the caller sees, and has the scopes for, and check its arguments."""
+    checked = begin_check(call, entry, arguments)
+    return checked if isinstance(checked, dict) else await checked
+
+
+def begin_check(
     call: ServedCall, entry: ToolEntry, arguments: JSONObject
-) -> JSONObject | Refusal | Failure:
-    """Count a call of a tool that the caller sees, and has the scopes for.
+) -> JSONObject | Coroutine[Any, Any, Checked]:
+    """Do as `check_call` does, without a coroutine for most calls: that costs 1 % of one."""
+    if entry.throttle is None and not entry.required_client_capabilities:
+        return _check_arguments(call, entry, arguments)
+    return _check_all(call, entry, arguments)
 
-    Returns:
-        The arguments to call it with, or why it is not called.
-    """
+
+async def _check_all(call: ServedCall, entry: ToolEntry, arguments: JSONObject) -> Checked:
     if entry.throttle is not None:
         refusal = await check_tool_rate(call, entry, entry.throttle)
         if refusal is not None:
@@ -33,11 +47,18 @@ async def check_call(
     wanted = entry.required_client_capabilities
     if wanted and not covers(call.connection.client_capabilities, wanted):
         return _refuse_client(call, entry.name, wanted)
+    checked = _check_arguments(call, entry, arguments)
+    return checked if isinstance(checked, dict) else await checked
+
+
+def _check_arguments(
+    call: ServedCall, entry: ToolEntry, arguments: JSONObject
+) -> JSONObject | Coroutine[Any, Any, JSONObject | Failure]:
     if not (call.options.validate_input or entry.validate_input):
         return arguments
     problems = check_briefly(call, entry, arguments)
     if problems is None or problems:
-        return await settle_arguments(call, entry, arguments, problems)
+        return settle_arguments(call, entry, arguments, problems)
     return arguments
 
 

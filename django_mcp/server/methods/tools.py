@@ -16,7 +16,7 @@ from django_mcp.registry.problems import ArgumentErrors, Problem, find_near_to_s
 from django_mcp.server.exchange.call import Failure
 from django_mcp.server.exchange.visibility import ALL_VISIBLE
 from django_mcp.server.handlers.argument_checks import check_headers, settle_arguments
-from django_mcp.server.handlers.call_checks import check_briefly, check_call
+from django_mcp.server.handlers.call_checks import begin_check, check_briefly
 from django_mcp.server.handlers.challenges import to_result
 from django_mcp.server.handlers.failures import refuse_arguments, short
 from django_mcp.server.handlers.tools import encode_failure, run_tool
@@ -114,12 +114,16 @@ async def _check_and_run(
         refusal = check_headers(call, entry, arguments)
         if refusal is not None:
             return refusal
-    checked = await check_call(call, entry, arguments)
-    if isinstance(checked, Refusal):
-        return checked
-    if isinstance(checked, Failure):
-        return encode_failure(call, checked)
-    arguments = checked
+    begun = begin_check(call, entry, arguments)
+    if isinstance(begun, dict):
+        arguments = begun
+    else:
+        checked = await begun
+        if isinstance(checked, Refusal):
+            return checked
+        if isinstance(checked, Failure):
+            return encode_failure(call, checked)
+        arguments = checked
     wrapping = call.derived.wrapping
     extensions = () if wrapping is None else wrapping.find(entry.name, call)
     if not extensions:

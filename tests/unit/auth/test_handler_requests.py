@@ -225,7 +225,7 @@ def by_admin(tool: str, revision: Any) -> str:
     params = {"name": tool, "arguments": {}}
     response: Any = client.post(
         f"/admin/django_mcp/disabledentry/try/?{query().decode()}",
-        encode({**given, "params": params, "csrfmiddlewaretoken": SECRET}),
+        encode({**given, "params": params}),
         content_type="application/json",
         headers=HEADERS | ADDRESSES | {"Cookie": cookies_of(client)},
     )

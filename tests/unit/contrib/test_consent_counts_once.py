@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.contrib import admin
 from django.contrib.auth.models import User
+from django.test import override_settings
 
 from django_mcp import Context, MCPServer
 from django_mcp.contrib.modeladmin import admin_tools
@@ -29,8 +31,11 @@ done: list[str] = []
 
 
 @pytest.fixture(autouse=True)
-def _nothing_done() -> None:
+def _nothing_done() -> Iterator[None]:
+    """Begin with nothing done, and with one thread: tables in memory are locked without a wait."""
     done.clear()
+    with override_settings(DJANGO_MCP={"SYNC_THREADS": 1}):
+        yield
 
 
 def make_server() -> MCPServer:
