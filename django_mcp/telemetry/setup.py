@@ -28,7 +28,10 @@ def find_instrument(
     mode = settings.TELEMETRY
     is_native = mode == "native" and has_library()
     if not (is_native or settings.ACCESS_LOG):
-        return (None if mode == "off" else Propagation()), observer
+        # Looking for the package does not import it, which the first trace of a client does.
+        return (
+            None if mode == "off" or find_spec("opentelemetry") is None else Propagation()
+        ), observer
     # Loads the methods, which a process that only registers entries does not need.
     from django_mcp.telemetry.operation import Observer, WatchedConnections, Watching
 

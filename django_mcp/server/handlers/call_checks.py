@@ -34,9 +34,14 @@ def begin_check(
     call: ServedCall, entry: ToolEntry, arguments: JSONObject
 ) -> JSONObject | Coroutine[Any, Any, Checked]:
     """Do as `check_call` does, without a coroutine for most calls: that costs 1 % of one."""
-    if entry.throttle is None and not entry.required_client_capabilities:
-        return _check_arguments(call, entry, arguments)
-    return _check_all(call, entry, arguments)
+    if entry.throttle is not None or entry.required_client_capabilities:
+        return _check_all(call, entry, arguments)
+    if not (call.options.validate_input or entry.validate_input):
+        return arguments
+    problems = check_briefly(call, entry, arguments)
+    if problems is None or problems:
+        return settle_arguments(call, entry, arguments, problems)
+    return arguments
 
 
 async def _check_all(call: ServedCall, entry: ToolEntry, arguments: JSONObject) -> Checked:
@@ -47,18 +52,10 @@ async def _check_all(call: ServedCall, entry: ToolEntry, arguments: JSONObject) 
     wanted = entry.required_client_capabilities
     if wanted and not covers(call.connection.client_capabilities, wanted):
         return _refuse_client(call, entry.name, wanted)
-    checked = _check_arguments(call, entry, arguments)
-    return checked if isinstance(checked, dict) else await checked
-
-
-def _check_arguments(
-    call: ServedCall, entry: ToolEntry, arguments: JSONObject
-) -> JSONObject | Coroutine[Any, Any, JSONObject | Failure]:
-    if not (call.options.validate_input or entry.validate_input):
-        return arguments
-    problems = check_briefly(call, entry, arguments)
-    if problems is None or problems:
-        return settle_arguments(call, entry, arguments, problems)
+    if call.options.validate_input or entry.validate_input:
+        problems = check_briefly(call, entry, arguments)
+        if problems is None or problems:
+            return await settle_arguments(call, entry, arguments, problems)
     return arguments
 
 
