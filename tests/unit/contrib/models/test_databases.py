@@ -216,6 +216,7 @@ async def test_without_hooks_objects_are_written_in_the_database_of_the_queryset
         assert await run_in_pool(names) == [OF_FIRST, {"changed", "new"}]
 
 
+@pytest.mark.django_db(transaction=True)
 async def test_a_cancelled_call_changes_no_further_objects(databases: str):
     is_written, may_go_on = threading.Event(), threading.Event()
     saved: list[str] = []
