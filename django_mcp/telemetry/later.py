@@ -59,17 +59,16 @@ class Later(Generic[T]):
 
     def put(self, entry: T) -> None:
         """Queue an entry, unless the queue is full."""
-        queue = self._queue
-        queued = len(queue)
-        if queued >= MAX_QUEUED:
+        if len(self._queue) >= MAX_QUEUED:
             if not self.dropped:
                 logger.error(
                     "The thread %s is blocked, as by an exporter: telemetry is dropped", self._name
                 )
             self.dropped += 1
             return
-        queue.append(entry)
-        if not queued:
+        self._queue.append(entry)
+        # Not by the length of the queue, which the thread may have emptied since it was read.
+        if not self._is_filled.is_set():
             self._is_filled.set()
             if self._thread is None:
                 self._start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -114,6 +115,48 @@ def test_a_full_queue_drops_and_says_so_once(
     goes_on.set()
     assert queue.flush(10)
     assert done == [0, 1, 2, 3]
+
+
+class Overtaken(deque[int]):
+    """A queue whose thread empties it between a look at its length and what follows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.empty_it: threading.Event | None = None
+        self._emptied = threading.Semaphore(0)
+
+    def __len__(self) -> int:
+        length = super().__len__()
+        if threading.current_thread().name == "tests":
+            if not length:
+                self._emptied.release()
+        elif self.empty_it is not None:
+            self.empty_it.set()
+            self.empty_it = None
+            # It is called once more for what was put while it worked.
+            for _ in range(2):
+                assert self._emptied.acquire(timeout=10)
+        return length
+
+
+def test_what_is_put_while_the_thread_empties_the_queue_is_not_left_there():
+    goes_on, has_begun, done = threading.Event(), threading.Event(), []
+
+    def work(entry: int) -> None:
+        has_begun.set()
+        goes_on.wait(60)
+        done.append(entry)
+
+    queue = Later("tests", work)
+    queue._queue = waiting = Overtaken()
+    queue.put(0)
+    assert has_begun.wait(10)
+    queue.put(1)
+    waiting.empty_it = goes_on
+    queue.put(2)
+
+    assert queue.flush(10)
+    assert done == [0, 1, 2]
 
 
 async def test_an_observer_that_fails_harms_no_call(caplog: pytest.LogCaptureFixture):
