@@ -35,6 +35,7 @@ _REGISTERING = frozenset(
     ("tool", "resource", "prompt", "skill", "register_tool", "register_resource", "register_prompt", "register")
 )  # fmt: skip
 _UNKNOWN: Any = object()
+_MAX_DEPTH = 30
 
 
 class Frozen(Struct, frozen=True):
@@ -237,9 +238,6 @@ class _Reader(ast.NodeVisitor):
                 return _UNKNOWN
             return getattr(base, node.attr, _UNKNOWN) if _may_ask(base) else _UNKNOWN
         return _UNKNOWN
-
-
-_MAX_DEPTH = 30
 
 
 def _may_ask(value: Any) -> bool:

@@ -29,6 +29,9 @@ _WRITES = ("INSERT", "UPDATE", "DELETE", "MERGE", "REPLACE")
 _OWN_TABLES = ("django_mcp_", "django_session")
 """Where the package and `ctx.session` write, whatever becomes of a call."""
 
+_MAX_WRITES = 100
+"""Statements of one run that are remembered."""
+
 
 def noting_writes(
     function: Callable[[], T], call: Call, aliases: Sequence[str] = ()
@@ -223,7 +226,3 @@ class _WriteLog:
     @property
     def _name(self) -> str:
         return str(getattr(self._call.entry, "name", ""))
-
-
-_MAX_WRITES = 100
-"""Statements of one run that are remembered."""
