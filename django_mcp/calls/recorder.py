@@ -122,9 +122,10 @@ class _Writer(BackgroundWriter[list[_Item]]):
                 self._drop(1, QUEUE_FULL)
             return
         queue.append((call, kept, is_signalled))
-        if queued == 0:
+        # Not by the length of the queue, which the thread may have emptied since it was read.
+        if not self._is_filled.is_set():
             self._wake()
-        elif queued >= BATCH:
+        if queued >= BATCH:
             self._is_due.set()
 
     def _take(self) -> list[_Item]:

@@ -28,6 +28,7 @@ from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.sanitize import clean
 from django_mcp.servers import MCPServer
 from django_mcp.signals import tool_called
+from tests.support.overtaken import Overtaken
 from tests.support.wire import META, V2025_11_25, V2026_07_28, WireClient
 
 Text: TypeAlias = str
@@ -477,6 +478,34 @@ def test_the_writer_thread_flushes_on_its_own(server: MCPServer, databases: str)
         record = CallRecord.objects.get()
         assert (record.name, record.arguments) == ("search", '{"query":"x"}')
         connections["first"].close()
+
+
+def test_a_call_that_ends_while_the_thread_empties_the_queue_is_not_left_there():
+    server = MCPServer("overtaken")
+    server.register_tool(lambda: "done", name="work", atomic=False)
+    goes_on, has_begun, received = threading.Event(), threading.Event(), threading.Semaphore(0)
+
+    def receive(**_kwargs: object) -> None:
+        has_begun.set()
+        goes_on.wait(60)
+        received.release()
+
+    tool_called.connect(receive)
+    try:
+        with override_settings(DJANGO_MCP={"RECORD_CALLS": False, "SESSION_STORE": "memory"}):
+            waiting = Overtaken[Any]("django-mcp-calls")
+            _writer.get()._queue = waiting
+            run(WireClient(server, V2026_07_28).call("work"))
+            assert has_begun.wait(30)
+            run(WireClient(server, V2026_07_28).call("work"))
+            waiting.goes_on = goes_on
+            run(WireClient(server, V2026_07_28).call("work"))
+
+            for _ in range(3):
+                assert received.acquire(timeout=10)
+    finally:
+        goes_on.set()
+        tool_called.disconnect(receive)
 
 
 def test_the_columns_of_texts_are_found_by_the_types_of_the_fields():

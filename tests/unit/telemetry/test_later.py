@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +16,7 @@ from django_mcp import MCPServer
 from django_mcp.telemetry import later, metrics, setup, spans
 from django_mcp.telemetry.later import Later
 from django_mcp.telemetry.operation import Observer, Operation, Watching
+from tests.support.overtaken import Overtaken
 from tests.support.ports import use_ports
 from tests.support.server.plain import MCPServer as PlainServer
 from tests.support.telemetry import find_points, find_spans, flush, new_name
@@ -117,28 +117,6 @@ def test_a_full_queue_drops_and_says_so_once(
     assert done == [0, 1, 2, 3]
 
 
-class Overtaken(deque[int]):
-    """A queue whose thread empties it between a look at its length and what follows."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.empty_it: threading.Event | None = None
-        self._emptied = threading.Semaphore(0)
-
-    def __len__(self) -> int:
-        length = super().__len__()
-        if threading.current_thread().name == "tests":
-            if not length:
-                self._emptied.release()
-        elif self.empty_it is not None:
-            self.empty_it.set()
-            self.empty_it = None
-            # It is called once more for what was put while it worked.
-            for _ in range(2):
-                assert self._emptied.acquire(timeout=10)
-        return length
-
-
 def test_what_is_put_while_the_thread_empties_the_queue_is_not_left_there():
     goes_on, has_begun, done = threading.Event(), threading.Event(), []
 
@@ -148,11 +126,11 @@ def test_what_is_put_while_the_thread_empties_the_queue_is_not_left_there():
         done.append(entry)
 
     queue = Later("tests", work)
-    queue._queue = waiting = Overtaken()
+    queue._queue = waiting = Overtaken[int]("tests")
     queue.put(0)
     assert has_begun.wait(10)
     queue.put(1)
-    waiting.empty_it = goes_on
+    waiting.goes_on = goes_on
     queue.put(2)
 
     assert queue.flush(10)
