@@ -245,7 +245,7 @@ class CallRecordAdmin(ReadOnlyList):
         return mistakes_view(self, request)
 
     def errors_view(self, request: HttpRequest) -> HttpResponse:
-        from django_mcp.admin.reports import SPANS, find_errors
+        from django_mcp.admin.reports import SPAN_TITLES, SPANS, find_errors
 
         require_permissions(request, "view_callrecord")
         key = request.GET.get("span", "")
@@ -267,7 +267,7 @@ class CallRecordAdmin(ReadOnlyList):
             **found,
             errors=_name_errors(),
             span=key,
-            spans=[("hour", _("hour")), ("day", _("day")), ("week", _("week"))],
+            spans=SPAN_TITLES,
             is_recording=bool(settings.RECORD_CALLS),
         )
 

@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp.admin.base import require_permissions
-from django_mcp.admin.reports import find_known, moment_of
+from django_mcp.admin.reports import SPAN_TITLES, find_known, moment_of
 from django_mcp.admin.samples import PERIODS, SAMPLE, read_sample
 from django_mcp.admin.texts import escape_invisible
 from django_mcp.conf import settings
@@ -62,7 +62,7 @@ def mistakes_view(page: Page, request: HttpRequest) -> HttpResponse:
         is_sample=each > 1,
         sample=SAMPLE,
         span=key,
-        spans=[("hour", _("hour")), ("day", _("day")), ("week", _("week"))],
+        spans=SPAN_TITLES,
         is_recording=bool(settings.RECORD_CALLS),
     )
 

@@ -5,7 +5,7 @@ Each page says it for the rows that a user may see; see `BoundedList.overview`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -17,10 +17,17 @@ from django.utils.translation import ngettext
 
 from django_mcp.admin.base import Page
 from django_mcp.admin.bounded import BoundedList
-from django_mcp.admin.figures import Figure, Part, Picture, Trouble, draw_line, show_number
+from django_mcp.admin.figures import (
+    Figure,
+    Part,
+    Picture,
+    Trouble,
+    draw_line,
+    show_number,
+    show_text,
+)
 from django_mcp.admin.permissions import may, only_visible
 from django_mcp.admin.reports import HEIGHT, SPANS, find_summary, summarise
-from django_mcp.admin.texts import escape_invisible
 from django_mcp.conf import settings
 from django_mcp.models import APIKey, CallRecord, Session, Stream, Worker
 from django_mcp.process import Expiring
@@ -153,7 +160,7 @@ def _draw(summary: dict[str, Any]) -> Picture:
 
 
 def find_workers() -> list[Worker]:
-    """Return the workers that have not left, those whose lease has ended included."""
+    """Return the workers that have a row, also those whose lease has ended."""
     return list(Worker.objects.order_by("-started_at"))
 
 
@@ -221,7 +228,7 @@ def _tell_workers(url: str) -> tuple[Figure, list[Trouble]]:
             "%(count)s workers do not report any more: %(names)s. They were killed, or cannot reach the database.",
             len(lost),
         )
-        values = {"count": show_number(len(lost)), "names": _join(map(str, lost))}
+        values = {"count": show_number(len(lost)), "names": _join(lost)}
         troubles.append(Trouble(text=text % values, url=url, is_severe=True))
     note = ""
     if threads:
@@ -242,7 +249,7 @@ def _tell_exhausted(worker: Worker, state: dict[str, Any], url: str) -> Trouble:
     _busy, limit, waiting = state["threads"]
     values = {
         "threads": show_number(limit),
-        "worker": escape_invisible(str(worker), 120),
+        "worker": show_text(worker, 120),
         "waiting": show_number(waiting),
     }
     return Trouble(text=text % values, url=url, is_severe=True)
@@ -260,13 +267,13 @@ def tell_keys(page: Page, request: HttpRequest) -> Part | None:
     keys: list[APIKey] = list(rows.order_by("expires_at")[: NAMED + 1])
     if not keys:
         return None
-    names = _join(escape_invisible(str(key), 120) for key in keys)
+    names = _join(keys)
     text = _("API keys expire within a week: %(names)s") % {"names": names}
     return Part(troubles=(Trouble(text=text, url=page.url_of("apikey_changelist")),))
 
 
-def _join(names: Any) -> str:
-    named = list(names)
+def _join(rows: Iterable[Any]) -> str:
+    named = [show_text(row, 120) for row in rows]
     return ", ".join([*named[:NAMED], "…"] if len(named) > NAMED else named)
 
 

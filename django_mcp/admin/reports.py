@@ -22,6 +22,7 @@ from django.db.models import Case, Count, F, Max, Min, Q, QuerySet, Value, When
 from django.http import HttpRequest, StreamingHttpResponse
 from django.utils import timezone
 from django.utils.translation import gettext as _t
+from django.utils.translation import gettext_lazy as _
 
 from django_mcp.admin.base import KINDS
 from django_mcp.admin.figures import draw_line
@@ -65,6 +66,9 @@ SPANS = {
     "day": Span(length=24 * 60, width=15, fresh_s=30),
     "week": Span(length=7 * 24 * 60, width=2 * 60, fresh_s=300),
 }
+
+SPAN_TITLES = (("hour", _("hour")), ("day", _("day")), ("week", _("week")))
+"""The choices of the pages."""
 
 
 class _Tally:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django_mcp.admin.reports import moment_of
+from django_mcp.admin.reports import SPANS, moment_of
 from django_mcp.models import CallRecord
 
 SAMPLE = 10_000
@@ -21,7 +21,7 @@ AT_ONCE = 2500
 EDGE = 100
 """Calls at each end of a period by which its numbers are found: a long call has a higher one than its neighbours."""
 
-PERIODS = {"hour": 60, "day": 24 * 60, "week": 7 * 24 * 60}
+PERIODS = {name: span.length for name, span in SPANS.items()}
 """How many minutes a period has."""
 
 

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp.admin.base import require_permissions
-from django_mcp.admin.reports import ERRORS, find_known, moment_of
+from django_mcp.admin.reports import ERRORS, SPAN_TITLES, find_known, moment_of
 from django_mcp.admin.samples import PERIODS, SAMPLE, read_sample
 from django_mcp.admin.texts import escape_invisible, to_number
 from django_mcp.conf import settings
@@ -150,7 +150,7 @@ def slow_view(page: Page, request: HttpRequest) -> HttpResponse:
         is_sample=report.now.each > 1 or report.before.each > 1,
         sample=SAMPLE,
         span=key,
-        spans=[("hour", _("hour")), ("day", _("day")), ("week", _("week"))],
+        spans=SPAN_TITLES,
         slower=slower_ms,
         choices=SLOWER_MS,
         is_recording=bool(settings.RECORD_CALLS),
