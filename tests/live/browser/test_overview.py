@@ -52,7 +52,7 @@ async def test_a_running_call_appears_and_is_cancelled(admin: AdminPages):
         await admin.check()
         await admin.screenshot("running")
         await row.get_by_role("button", name="Cancel wait").click()
-        await expect(page.locator("#content")).to_contain_text("which runs for tests 1")
+        await expect(page.locator("#content")).to_contain_text("of tests 1")
         await admin.check()
         assert not waiting.done()
         await page.get_by_role("button", name="Yes, cancel the call").click()

@@ -153,7 +153,7 @@ def test_a_call_is_cancelled_after_a_confirmation_and_noted(admin: Client):
     confirm = cancel(admin, "a" * 32)
 
     assert confirm.status_code == 200
-    assert "which runs for desktop 2 (session:7) since 4" in confirm.content.decode()
+    assert "of desktop 2 (session:7), which has been running for 4" in confirm.content.decode()
     assert asked(worker) is None
     done = cancel(admin, "a" * 32, confirmed="1")
     assert done.headers["Location"] == url("running")
