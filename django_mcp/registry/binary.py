@@ -68,16 +68,13 @@ def describe_bytes(
 class _Bytes(CoreRewriting):
     """A copy that changes the bytes for which no author has chosen a form."""
 
+    kind = "bytes"
     option = ""
     """The key of a model's configuration by which its author chooses the form of bytes."""
 
     def __init__(self) -> None:
         super().__init__()
         self._form: str | None = None
-
-    def concerns(self, node: Node) -> bool:
-        """See `CoreRewriting.concerns`."""
-        return node["type"] == "bytes" or bool(node.get("computed_fields"))
 
     def rewrite_node(self, node: Node) -> Node:
         """See `CoreRewriting.rewrite_node`."""

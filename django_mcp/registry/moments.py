@@ -37,13 +37,11 @@ _AROUND = ("metadata", "ref", "serialization")
 class MomentReading(CoreRewriting):
     """A copy that reads date-times by the rules of a site."""
 
+    kind = "datetime"
+
     def __init__(self, moments: Moments) -> None:
         super().__init__()
         self._moments = moments
-
-    def concerns(self, node: Node) -> bool:
-        """See `CoreRewriting.concerns`."""
-        return node["type"] == "datetime" or bool(node.get("computed_fields"))
 
     def rewrite_node(self, node: Node) -> Node:
         """See `CoreRewriting.rewrite_node`."""
@@ -70,13 +68,11 @@ class MomentReading(CoreRewriting):
 class MomentWriting(CoreRewriting):
     """A copy that writes date-times by the rules of a site."""
 
+    kind = "datetime"
+
     def __init__(self, moments: Moments) -> None:
         super().__init__()
         self._moments = moments
-
-    def concerns(self, node: Node) -> bool:
-        """See `CoreRewriting.concerns`."""
-        return node["type"] == "datetime" or bool(node.get("computed_fields"))
 
     def rewrite_node(self, node: Node) -> Node:
         """See `CoreRewriting.rewrite_node`."""

@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 class CoreRewriting:
     """A changed copy of a core schema."""
 
+    kind = ""
+    """The type of the nodes that are changed; empty: they have several."""
+
     def __init__(self) -> None:
         self._done: dict[int, Any] = {}
 
     def concerns(self, node: Node) -> bool:
         """Return whether a schema with this node has to be rewritten."""
-        return True
+        return not self.kind or node["type"] == self.kind or bool(node.get("computed_fields"))
 
     def rewrite(self, value: Any) -> Any:
         """Return a copy of a part of a schema."""

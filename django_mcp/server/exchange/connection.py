@@ -38,8 +38,8 @@ class Asked(Record):
 class ConnectionState(Record):
     """The client of a connection.
 
-    `revision` is None before the handshake. `asked` has the server's own requests by their ids. `stream_id` names the open stream of a connection that has only
-    one, and `data` is its `ctx.session`.
+    `revision` is None before the handshake. `asked` has the server's own requests by their ids.
+    `stream_id` names the open stream of a connection that has only one, and `data` is its `ctx.session`.
     """
 
     revision: Revision | None = None
