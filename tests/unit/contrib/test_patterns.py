@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
+from importlib import import_module
+from types import ModuleType
 
 import pytest
 from django.core import validators
 
+from django_mcp import protocol, registry, server
 from django_mcp.contrib.patterns import may_take_exponential_time
 
 SLOW = [
@@ -119,3 +123,21 @@ def test_a_large_pattern_is_judged_in_the_time_of_a_check():
     names = "|".join(f"{one}{other}" for one in "abcdefghijklmn" for other in "opqrstuvwxyz")
 
     assert not may_take_exponential_time(re.compile(rf"^(?:{names})(?:[ ,]+(?:{names}))*$"))
+
+
+@pytest.mark.parametrize("package", [protocol, registry, server])
+def test_no_pattern_of_the_core_matches_a_text_in_many_ways(package: ModuleType):
+    """They are matched with texts of clients, on the event loop."""
+    modules = [
+        import_module(each.name)
+        for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    ]
+    found = [
+        (module.__name__, name)
+        for module in modules
+        for name, value in vars(module).items()
+        if isinstance(value, re.Pattern) and may_take_exponential_time(value)
+    ]
+
+    assert len(modules) > 10
+    assert found == []
