@@ -11,6 +11,7 @@ from django.contrib.admin.views.main import SEARCH_VAR
 from django.core.exceptions import ValidationError
 from django.db import DataError
 from django.db.models import QuerySet
+from django.db.models.constants import LOOKUP_SEP
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
@@ -26,9 +27,12 @@ MAX_WORDS = 10
 MAX_FILTER_CHARS = 1000
 """Of the value of a filter of a list: databases refuse to look for the start of a text that is too long."""
 
+_PATTERNS = frozenset({"regex", "iregex"})
+"""Lookups by a regular expression, which may take exponential time for a text that a client chose, such as its name."""
+
 
 class BoundedList(admin.ModelAdmin):  # type: ignore[type-arg]  # Django has no type arguments
-    """A model's admin whose list bounds its search, the values of its filters and the selected keys."""
+    """A model's admin whose list bounds its search, its filters with their values, and the selected keys."""
 
     def overview(self, request: HttpRequest) -> Part | None:
         """Return what the start page says of the model; None: nothing, or nothing that the user may see."""
@@ -49,10 +53,12 @@ class BoundedList(admin.ModelAdmin):  # type: ignore[type-arg]  # Django has no 
         return super().get_search_results(request, queryset, search_term)
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """Return Django's list, unless a filter has a value that no database accepts."""
+        """Return Django's list, unless a filter is a pattern or has a value that no database accepts."""
         filters = ((name, value) for name, values in request.GET.lists() for value in values)
         if any(
-            "\0" in each or len(each) > MAX_FILTER_CHARS
+            "\0" in each
+            or len(each) > MAX_FILTER_CHARS
+            or name.rpartition(LOOKUP_SEP)[2] in _PATTERNS
             for name, each in filters
             if name != SEARCH_VAR
         ):

@@ -108,6 +108,30 @@ def test_a_filter_value_invalid_for_the_database_is_ignored(
         assert admin.get(address, {name: value}).headers["Location"] == f"{address}?e=1"
 
 
+@pytest.mark.parametrize("lookup", ["regex", "iregex", "lower__regex"])
+@pytest.mark.parametrize(
+    ("model", "field"),
+    [
+        (CallRecord, "client_name"),
+        (Session, "client_name"),
+        (Stream, "client_name"),
+        (Subscription, "uri"),
+        (Task, "tool"),
+        (APIKey, "name"),
+    ],
+)
+def test_no_list_is_filtered_by_a_regular_expression(
+    admin: Client, model: type[Model], field: str, lookup: str
+):
+    """A client chooses the text, and may choose one for which that takes exponential time."""
+    address = url(f"{model._meta.model_name}_changelist")
+
+    page = admin.get(address, {f"{field}__{lookup}": "(a+)+$"})
+    assert page.status_code == 302
+    assert page.headers["Location"] == f"{address}?e=1"
+    assert admin.get(address, {f"{field}__contains": "a"}).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("model", "name"),
     [
