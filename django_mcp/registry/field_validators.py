@@ -270,6 +270,9 @@ def _make_check(validator: Any) -> Callable[[Any], None]:
 def _check_value(validator: Any, value: Any) -> None:
     try:
         validator(value)
+    except OverflowError:
+        # Of a validator that calculates with floats, such as one of steps.
+        raise ValueError("The number is too large.") from None
     except Exception as error:
         messages = getattr(error, "messages", None)  # of Django's ValidationError
         if messages is None:

@@ -191,6 +191,12 @@ def test_a_validator_of_which_the_schema_says_nothing_tells_what_is_wrong():
     assert "no more than 1 decimal place" in problems_of(annotation, "1.23")[0]
 
 
+def test_a_number_with_which_a_validator_cannot_calculate_is_refused():
+    annotation = Annotated[int, StepValueValidator(3)]
+
+    assert "too large" in problems_of(annotation, 10**400)[0]
+
+
 async def test_a_client_is_told_which_argument_a_validator_refuses():
     server: BaseServer = MCPServer("tests")
 
