@@ -64,7 +64,7 @@ async def test_an_object_is_created(host: Host):
     await frame.get_by_label("Address").fill("10.0.0.1")
     await frame.get_by_label("Uid").fill("7d7f3bd2-5c1c-4f2c-9d41-0d0d7a2b6a3e")
     await frame.get_by_label("Data").fill('{"a": 1}')
-    await frame.get_by_label("Kind").select_option("b")
+    await frame.get_by_label("Kind").select_option(label="B")
     await frame.get_by_label("Tags").fill(f'["{tag.pk}"]')
 
     await send(frame)
