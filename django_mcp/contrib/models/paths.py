@@ -163,21 +163,25 @@ def find_unknown_fields(names: Iterable[str], others: Collection[str] = ()) -> d
     """Return those names, or paths, that no field of any model can be meant by, with the sentence of the nearest.
 
     Args:
-        names: as an option gives them, without a model.
+        names: as an option gives them, without a model. A look-up may follow, as in those of filters.
         others: that are known too, such as those of the fields of a form.
     """
-    fields = {
-        name
-        for model in apps.get_models(include_auto_created=True)
-        for field in model._meta.get_fields()
-        for name in (field.name, getattr(field, "attname", field.name))
+    models = apps.get_models(include_auto_created=True)
+    fields = [field for model in models for field in model._meta.get_fields()]
+    known = {"pk", *others}
+    known.update(
+        name for field in fields for name in (field.name, getattr(field, "attname", field.name))
+    )
+    one_of_each: Iterable[Any] = {type(field): field for field in fields}.values()
+    lookups = {
+        name for field in one_of_each for name in getattr(field, "get_lookups", dict[str, Any])()
     }
-    known = {"pk", *fields, *others}
-    return {
-        name: did_you_mean(name, known)
-        for name in names
-        if name not in known and not known.issuperset(name.split("__"))
-    }
+
+    def is_known(name: str) -> bool:
+        first, *further = name.split("__")
+        return name in known or (first in known and (known | lookups).issuperset(further))
+
+    return {name: did_you_mean(name, known) for name in names if not is_known(name)}
 
 
 def has_secret_values(field: Any, allowed: Collection[str] = ()) -> bool:
