@@ -211,8 +211,9 @@ def _note(
     client_name, client_version = name_and_version(call.connection.client_info)
     handled_s, queue_s, handler_s = call.handled_s, None, None
     if handled_s:
-        queue_s = call.exchange.channel.find_waited_s()
-        handler_s = max(handled_s - queue_s, 0.0)
+        # A wait that goes on has become longer since the run was timed, of which it is a part.
+        queue_s = min(call.exchange.channel.find_waited_s(), handled_s)
+        handler_s = handled_s - queue_s
     return RecordedCall(
         server=server,
         started_at=time.time() - duration_s,
