@@ -70,8 +70,9 @@ class Later(Generic[T]):
         # Not by the length of the queue, which the thread may have emptied since it was read.
         if not self._is_filled.is_set():
             self._is_filled.set()
-            if self._thread is None:
-                self._start()
+        if self._thread is None:
+            # Also if a system without room for a thread has refused it before.
+            self._start()
 
     def flush(self, limit_s: float = FLUSH_LIMIT_S) -> bool:
         """Wait until all is done that is queued by now; return False if the thread is blocked for too long."""

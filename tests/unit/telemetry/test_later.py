@@ -193,3 +193,21 @@ async def test_the_access_log_needs_no_opentelemetry(
     flush()
     assert [record.name for record in caplog.records] == ["django_mcp.access"]
     assert find_spans(server.name) == []
+
+
+def test_a_thread_that_the_system_refused_once_is_started_with_a_later_entry(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    done: list[int] = []
+    queue: Later[int] = Later("telemetry-refused", done.append)
+
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as refusing, pytest.raises(RuntimeError):
+        refusing.setattr(threading.Thread, "start", refuse)
+        queue.put(1)
+    queue.put(2)
+
+    assert queue.flush(10)
+    assert done == [1, 2]
