@@ -12,7 +12,7 @@ import argparse
 import asyncio
 import statistics
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from tests.benchmarks.messages import MODERN, MODERN_META, call, request
@@ -35,28 +35,39 @@ Act = Callable[[], Awaitable[Any]]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.apps")
+    batches, calls = read_options("apps")
+    asyncio.run(_measure(batches, calls))
+
+
+def read_options(name: str) -> tuple[int, int]:
+    """Prepare the site of a benchmark, and return how many batches of how many calls were asked for."""
+    parser = argparse.ArgumentParser(prog=f"python -m tests.benchmarks.{name}")
     parser.add_argument("--batches", type=int, default=60)
     parser.add_argument("--calls", type=int, default=50, help="of each batch")
     options = parser.parse_args()
     from tests.benchmarks.database import prepare
 
     prepare()
-    asyncio.run(_measure(options.batches, options.calls))
+    return options.batches, options.calls
 
 
-async def _measure(batches: int, calls: int) -> None:
-    acts = _make_acts()
+async def measure(acts: Mapping[str, Act], batches: int, calls: int) -> dict[str, list[float]]:
+    """Print the microseconds of each act, and return those of its batches."""
     spent: dict[str, list[float]] = {name: [] for name in acts}
-    for name, act in acts.items():
+    for act in acts.values():
         await spend(act, calls)
-        spent[name].clear()
     for _ in range(batches):
         for name, act in acts.items():
             spent[name].append(await spend(act, calls) * 1e6)
     for name, values in spent.items():
         low, middle, high = statistics.quantiles(values, n=4)
         print(f"{name:50} {middle:9.1f} us ({low:.1f} to {high:.1f})", flush=True)
+    return spent
+
+
+async def _measure(batches: int, calls: int) -> None:
+    acts = _make_acts()
+    spent = await measure(acts, batches, calls)
     plain, *others = (spent[name] for name in acts if name.startswith("call"))
     for name, values in zip(("other client", "host", "host and part"), others, strict=True):
         more = statistics.median(one - base for one, base in zip(values, plain, strict=True))

@@ -8,14 +8,12 @@ one request, the median of the batches and their quartiles. The cases take turns
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import statistics
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.apps import Act, spend, to_act
+from tests.benchmarks.apps import Act, measure, read_options, to_act
 from tests.benchmarks.messages import MODERN, call, request
 
 SKILL = (
@@ -25,31 +23,16 @@ URI = "skill://refund/SKILL.md"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.documents")
-    parser.add_argument("--batches", type=int, default=60)
-    parser.add_argument("--calls", type=int, default=50, help="of each batch")
-    options = parser.parse_args()
-    from tests.benchmarks.database import prepare
-
-    prepare()
+    batches, calls = read_options("documents")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "refund" / "SKILL.md"
         path.parent.mkdir()
         path.write_text(SKILL)
-        asyncio.run(_measure(folder, options.batches, options.calls))
+        asyncio.run(_measure(folder, batches, calls))
 
 
 async def _measure(folder: str, batches: int, calls: int) -> None:
-    acts = _make_acts(folder)
-    spent: dict[str, list[float]] = {name: [] for name in acts}
-    for act in acts.values():
-        await spend(act, calls)
-    for _ in range(batches):
-        for name, act in acts.items():
-            spent[name].append(await spend(act, calls) * 1e6)
-    for name, values in spent.items():
-        low, middle, high = statistics.quantiles(values, n=4)
-        print(f"{name:50} {middle:9.1f} us ({low:.1f} to {high:.1f})", flush=True)
+    await measure(_make_acts(folder), batches, calls)
 
 
 def _make_acts(folder: str) -> dict[str, Act]:
