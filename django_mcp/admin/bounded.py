@@ -18,7 +18,8 @@ from django.utils.translation import gettext_lazy as _
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from django_mcp.admin.figures import Part, Reported, RunningTable
+    from django_mcp.admin.figures import Part
+    from django_mcp.admin.running_rows import Reported, RunningTable
 
 MAX_CHARS = 200
 MAX_WORDS = 10

@@ -126,7 +126,7 @@ class VisibleList(Page):
         list_url = self.url_of(f"{self.model._meta.model_name}_changelist")
         if steps is None or not steps["list_url"].startswith(list_url):
             return HttpResponseRedirect(list_url)
-        # One that was left is not gone on with by whoever comes back to its page.
+        # An action that was left does not go on when its page is opened again later.
         is_fresh = time.time() - steps["at"] < FRESH_S
         return self._show_steps(request, {**steps, "is_confirmed": True, "is_fresh": is_fresh})
 

@@ -33,6 +33,10 @@ NEWEST = 10_000
 _Outcome, _TOOL = CallRecord.Outcome, CallRecord.Method.TOOL
 
 
+_Known = dict[tuple[str, str], set[str]]
+"""The names that are registered, by server and method."""
+
+
 @dataclass(kw_only=True, slots=True)
 class _Tool:
     """The calls of a tool, and the places of their mistakes."""
@@ -53,12 +57,13 @@ def mistakes_view(page: Page, request: HttpRequest) -> HttpResponse:
     first = end - PERIODS[key]
     fields = ("server", "name", "faulty", "coerced")
     calls, each = read_sample(first, end, fields, {"method": _TOOL})
+    known = find_known()
     return page.show(
         request,
         "mistakes.html",
         _("What models get wrong"),
-        tools=_find_tools(page, request, calls, each),
-        unknown=_find_unknown(page, request, first, end),
+        tools=_find_tools(page, request, calls, each, known),
+        unknown=_find_unknown(page, request, first, end, known),
         is_sample=each > 1,
         sample=SAMPLE,
         span=key,
@@ -68,10 +73,14 @@ def mistakes_view(page: Page, request: HttpRequest) -> HttpResponse:
 
 
 def _find_tools(
-    page: Page, request: HttpRequest, calls: list[tuple[Any, ...]], each: float
+    page: Page,
+    request: HttpRequest,
+    calls: list[tuple[Any, ...]],
+    each: float,
+    known: _Known,
 ) -> list[dict[str, Any]]:
     """Return the tools with mistakes, those with most first."""
-    known, tools = find_known(), defaultdict[tuple[str, str], _Tool](_Tool)
+    tools = defaultdict[tuple[str, str], _Tool](_Tool)
     for server, name, faulty, coerced in calls:
         if name not in known.get((server, _TOOL.value), ()):
             continue
@@ -108,9 +117,10 @@ def _share(places: Counter[str], calls: int) -> list[tuple[str, float]]:
     return [(escape_invisible(place, 120), count / calls * 100) for place, count in most]
 
 
-def _find_unknown(page: Page, request: HttpRequest, first: int, end: int) -> list[dict[str, Any]]:
+def _find_unknown(
+    page: Page, request: HttpRequest, first: int, end: int, known: _Known
+) -> list[dict[str, Any]]:
     """Return the names that were asked for and that no entry has, the most frequent first."""
-    known = find_known()
     refused = CallRecord.objects.filter(
         outcome=_Outcome.REFUSED, started_at__gte=moment_of(first), started_at__lt=moment_of(end)
     )

@@ -24,10 +24,10 @@ from django_mcp.admin.figures import (
     Trouble,
     draw_line,
     show_number,
-    show_text,
 )
 from django_mcp.admin.permissions import may, only_visible
 from django_mcp.admin.reports import HEIGHT, SPANS, find_summary, summarise
+from django_mcp.admin.texts import show_text
 from django_mcp.conf import settings
 from django_mcp.models import APIKey, CallRecord, Session, Stream, Worker
 from django_mcp.process import Expiring

@@ -15,7 +15,8 @@ from django.utils.translation import gettext_lazy as _
 
 from django_mcp.admin.base import note_actions, require_permissions
 from django_mcp.admin.bounded import BoundedList
-from django_mcp.admin.figures import MAX_SHOWN, Reported, RunningRow, RunningTable, show_text
+from django_mcp.admin.running_rows import MAX_SHOWN, Reported, RunningRow, RunningTable
+from django_mcp.admin.texts import show_text
 from django_mcp.models import CallRecord, Worker
 from django_mcp.push.call_reports import MAX_LONG
 

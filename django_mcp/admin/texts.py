@@ -38,3 +38,8 @@ def code(value: Any, max_length: int = MAX_SHOWN) -> str:
 def pretty(value: Any, max_length: int = MAX_SHOWN) -> str:
     """Return indented JSON for people."""
     return escape_invisible(encode_pretty(value), max_length)
+
+
+def show_text(text: Any, max_length: int = 80) -> str:
+    """Return a text of others, short and without hidden characters."""
+    return escape_invisible(str(text), max_length)

@@ -21,9 +21,9 @@ def _runner(checks: list[Check]) -> Check:
             entries,
             frozen,
             listing,
+            middleware,
             serving,
             site,
-            skipped,
             transactions,
         )
 

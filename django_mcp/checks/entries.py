@@ -143,7 +143,7 @@ def check_unreachable_templates() -> Iterator[CheckMessage]:
         first_by_form: dict[str, TemplateEntry] = {}
         for template in server.registry.templates.values():
             first = first_by_form.setdefault(_VARIABLE.sub("{}", template.key), template)
-            # Whoever does not see the first reads the other one.
+            # A caller who does not see the first reads the other one.
             if first is not template and rules.get(first, set()) <= rules.get(template, set()):
                 yield checks.Warning(
                     f"{template.source}: the template {template.key!r} is never read, because "

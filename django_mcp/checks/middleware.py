@@ -1,4 +1,4 @@
-"""System checks of the site's MIDDLEWARE that does not run for calls.
+"""System checks of middleware: Django's list of which not all runs for calls, and the list of `DJANGO_MCP`.
 
 The code of a site's own middleware is read without running it, and tells whether it refuses requests.
 """

@@ -1,6 +1,6 @@
 """Deletions and other changes that the user agrees to: by an answer where the client can ask, by a second call elsewhere.
 
-Whoever makes that call: a page that the client shows, if it shows one with the tool, or else the model.
+The page that the client shows with the tool makes that call, or else the model does.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def read_state(instance: Any) -> list[str | None]:
 def quote(text: Any, max_chars: int = MAX_TEXT_CHARS) -> str:
     """Return the text of an object as a question has it: in quotation marks, on one line, cut short.
 
-    Whoever names an object would otherwise write part of the question.
+    Otherwise the name of an object could read like a part of the question.
     """
     return '"' + clean(str(text), max_chars).replace('"', "'") + '"'
 

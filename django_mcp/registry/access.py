@@ -108,7 +108,7 @@ def read_access(
 
 
 def find_fault(rule: object) -> str | None:
-    """Return why a function cannot decide anything, whoever asks; None if it can, or is no function.
+    """Return why a function decides the same for all callers; None if it does not, or is no function.
 
     The text has no subject: "never returns a value".
     """

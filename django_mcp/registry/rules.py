@@ -40,7 +40,7 @@ class Rule:
         )
 
     def that_answers(self) -> Rule:
-        """Return a rule that accepts no function which answers the same whoever asks."""
+        """Return a rule that refuses a function which answers all callers alike."""
 
         def explain(value: object) -> str | None:
             fault = find_fault(value)

@@ -241,7 +241,7 @@ class Watching(Instrument):
     """Tells observers of the operations of servers. What an observer raises is logged, and harms no call.
 
     Args:
-        observers: in the order in which they hear of a beginning.
+        observers: in the order in which they are told of a beginning.
         inner: another instrument, inside of this one.
     """
 

@@ -73,7 +73,7 @@ def check_permissions(
 
     Args:
         action: of the view.
-        user: who asks.
+        user: the caller.
         callback: what `as_view()` returned for a URL of the action.
         variables: the names of those in the URL. A permission class that asks for one of them is not asked
             before a call.

@@ -1,4 +1,4 @@
-"""What `manage.py check` reports about the site's MIDDLEWARE that does not run for calls."""
+"""What `manage.py check` reports about middleware of Django's list, which does not all run for calls."""
 
 from __future__ import annotations
 

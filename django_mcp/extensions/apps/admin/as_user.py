@@ -1,6 +1,7 @@
 """Preview a page as another user: who may, of which tools, and the calls, which can only read.
 
-The handlers get a request of nobody's browser, and a principal whose key names both the user and the operator.
+The handlers get a request without anything of a browser's, and a principal whose key names both the user and the
+operator.
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ def register_opening_tool(server: MCPServer, tool: ToolEntry, app: App) -> ToolE
         check=access.check,
         listed_if=access.listed_if,
         toolset=tool.toolset,
-        # Whoever asks for the form has what it starts with looked up.
+        # Each call of the form looks up what it starts with.
         throttle=None if tool.throttle is None else str(tool.throttle),
         required_client_capabilities=tool.required_client_capabilities,
         validate_input=tool.validate_input,

@@ -15,20 +15,11 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext, ngettext_lazy
 
 from django_mcp.admin.base import note_actions, without_transaction
-from django_mcp.admin.figures import (
-    MAX_SHOWN,
-    Figure,
-    Part,
-    Reported,
-    RunningRow,
-    RunningTable,
-    Trouble,
-    show_number,
-    show_text,
-)
+from django_mcp.admin.figures import Figure, Part, Trouble, show_number
 from django_mcp.admin.lists import BY_USERNAME, ReadOnlyList, RevisionFilter, ServerFilter
 from django_mcp.admin.permissions import may_any, only_visible
-from django_mcp.admin.texts import escape_invisible
+from django_mcp.admin.running_rows import MAX_SHOWN, Reported, RunningRow, RunningTable
+from django_mcp.admin.texts import escape_invisible, show_text
 from django_mcp.extensions.tasks.core.shapes import FINAL
 from django_mcp.extensions.tasks.core.start import SWEPT_AT_ONCE, sweep_tasks
 from django_mcp.extensions.tasks.core.transitions import advance
