@@ -26,6 +26,9 @@ from django_mcp.server.setting import Scope, Setting, setting, settings_of, site
 DETAILS = ("arguments", "client_address", "resource_uri", "results", "session_id")
 """What `TELEMETRY_DETAILS` may name."""
 
+ERROR_DETAILS = ("class", "traceback", "message", "variables")
+"""The values of `RECORD_ERRORS`; each includes what those before it say."""
+
 
 def _is_origin(value: object) -> bool:
     if value == "*":
@@ -310,10 +313,27 @@ class Settings:
         ),
         "The share of [calls](../howto/admin.md) that are recorded in the database; `True` records all.",
     )
+    RECORD_QUERIES: float = site_setting(
+        0,
+        Rule(
+            lambda value: isinstance(value, int | float) and 0 <= value <= 1,
+            "True, False, or the share of calls whose queries are counted: a number from 0 to 1",
+        ),
+        "The share of recorded calls whose database queries are [counted and timed]"
+        "(../howto/admin.md#queries). At 0, no call pays for it.",
+    )
+    RECORD_ERRORS: str = site_setting(
+        "traceback",
+        choice(*ERROR_DETAILS),
+        'What is stored of the exception of a [recorded call](../howto/admin.md#errors). `"class"`: its class, and the '
+        'function that raised it. `"traceback"`: its traceback as well, without any values. `"message"`: its text as '
+        'well, which may have what a user has sent. `"variables"`: also local variables, for tools with '
+        "`record_arguments=True`.",
+    )
     CALL_RETENTION_DAYS: int | None = site_setting(
         30,
         whole("days", most=36_500).or_none("to keep them forever"),
-        "The age at which recorded calls are deleted.",
+        "The age at which recorded calls are deleted, and errors that no call has had since.",
     )
     MAX_CALL_RECORDS: int | None = site_setting(
         1_000_000,

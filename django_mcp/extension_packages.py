@@ -40,6 +40,8 @@ def load_parts(part: str) -> tuple[ModuleType, ...]:
     - `site.models`: the tables.
     - `site.pruning`: `find_expired()` returns the rows that `mcp_prune` deletes, and `settle(is_dry_run)`
       the lines that it prints about other work.
+    - `site.health`: `count_lost(since)` returns how many calls that outlive their request were lost since then with
+      their worker, or None if it cannot tell.
     - `admin`: `TABS` and `OF_SESSION`, tabs of the admin and links of the page of a session, and
       `find_badges(entry)`, which returns the badges of an entry in the catalogue. `CLIENT_EXTENSIONS`, which it may
       lack, is what the client declares with which entries are tried, and `FOLLOWING`, which it may lack, the

@@ -80,6 +80,29 @@ def _add(record: logging.LogRecord, text: str) -> None:
     record.msg = f"{record.msg} ({text})"  # the text has no `%`
 
 
+class LoggedKinds:
+    """The kinds of mistakes that this process has logged, of which one record is enough.
+
+    Args:
+        limit: how many kinds are logged, since what a client sends may be part of a kind.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._kinds: set[Hashable] = set()
+
+    def add(self, kind: Hashable) -> bool:
+        """Note a kind, and return whether it is to be logged: it is new, and the limit is not reached."""
+        if kind in self._kinds or len(self._kinds) >= self.limit:
+            return False
+        self._kinds.add(kind)
+        return True
+
+    def reset(self) -> None:
+        """Forget what was logged, as between two tests."""
+        self._kinds.clear()
+
+
 MAX_TEXT_CHARS = 2_000
 """Of one text in a record."""
 

@@ -1,7 +1,7 @@
 """Signals of this package.
 
 Receivers run in a thread of their own, in order, so they may use the database and delay no client;
-their exceptions are logged. `sender` is the server. A signal without receivers costs nothing.
+their exceptions are logged. `sender` is the server, but of alerts. A signal without receivers costs nothing.
 """
 
 from __future__ import annotations
@@ -40,3 +40,13 @@ The params come from the client: treat them as hostile.
 
 roots_list_changed = Signal()
 """Sent after a client notified of changed roots: ask it for them in its next call."""
+
+alert_began = Signal()
+"""Sent by `manage.py mcp_health --alert` when a condition of its `--fail-on` holds that did not before.
+
+`alert` is a `django_mcp.health.Alert`, and `sender` the model `HealthAlert`. Sent once, however many processes look. If a
+receiver raises, the next look sends it again, to all of them.
+"""
+
+alert_ended = Signal()
+"""Sent the same way when the condition no longer holds, or nobody has looked at it for a day."""

@@ -5,7 +5,7 @@ Importing this module loads no models.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from inspect import unwrap
 from typing import Any
@@ -17,6 +17,7 @@ from django.utils.translation import get_language
 from django_mcp.auth.access import DjangoAccess
 from django_mcp.auth.throttles import count_in_cache
 from django_mcp.calls.recorder import record_call
+from django_mcp.calls.traces import trace_error
 from django_mcp.conf import settings
 from django_mcp.context import Context
 from django_mcp.execution.moments import find_today
@@ -60,7 +61,7 @@ def site_ports(server: BaseServer, authentication: AuthenticationSettings) -> Po
         stores |= _session_stores(hub, options)
     return Ports(
         hub=hub,
-        scope=ThreadScope(notes_writes=site_settings.DEBUG),
+        scope=_make_scope(),
         access=DjangoAccess(
             authenticators=lambda: authentication.authenticators,
             server_name=lambda: options.name,
@@ -78,11 +79,34 @@ def site_ports(server: BaseServer, authentication: AuthenticationSettings) -> Po
         converter=DJANGO_CONVERTER,
         make_form=make_django_form,
         make_context=Context,
-        watch_async=watch_async if site_settings.DEBUG else None,
+        watch_async=_find_watch(),
+        trace_error=trace_error,
         shows_faults=site_settings.DEBUG,
         instrument=instrument,
         **stores,
     )
+
+
+def _make_scope() -> ThreadScope:
+    if not settings.RECORD_QUERIES:
+        return ThreadScope(notes_writes=site_settings.DEBUG)
+    # Loads `django.db`, which importing a server must not.
+    from django_mcp.execution.query_counts import CountingScope
+
+    return CountingScope(notes_writes=site_settings.DEBUG)
+
+
+def _find_watch() -> Callable[[Awaitable[Any], Call, str], Awaitable[Any]] | None:
+    """Return what watches asynchronous handlers; None: nothing does, so that a call pays nothing."""
+    if not settings.RECORD_QUERIES:
+        return watch_async if site_settings.DEBUG else None
+    # Loads `django.db`, which importing a server must not.
+    from django_mcp.execution.query_counts import count_async
+
+    if not site_settings.DEBUG:
+        return lambda running, call, _what: count_async(running, call)
+    # The watch of what is written takes the place of any other, so it begins first.
+    return lambda running, call, what: watch_async(count_async(running, call), call, what)
 
 
 def watch_async(running: Awaitable[Any], call: Call, what: str) -> Awaitable[Any]:
@@ -97,10 +121,16 @@ def find_toolset(entry: Entry) -> str | None:
     """Return the toolset that an entry was given, else the label of the app that its function is in."""
     if entry.toolset is not None:
         return entry.toolset
+    label = find_app(entry)
+    # A label may have letters that neither a path nor a header has.
+    return label if TOOLSET.accepts(label) else None
+
+
+def find_app(entry: Entry) -> str | None:
+    """Return the label of the app that the function of an entry is in."""
     module = getattr(unwrap(innermost(entry.handler.origin)), "__module__", None)
     config = apps.get_containing_app_config(module) if module else None
-    # A label may have letters that neither a path nor a header has.
-    return config.label if config is not None and TOOLSET.accepts(config.label) else None
+    return None if config is None else config.label
 
 
 def _session_stores(hub: Any, options: Any) -> dict[str, Any]:

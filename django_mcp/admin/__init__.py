@@ -13,6 +13,7 @@ from django.contrib import admin
 from django_mcp import models
 from django_mcp.admin.calls import CallRecordAdmin
 from django_mcp.admin.catalogue import CatalogueAdmin
+from django_mcp.admin.errors import ErrorGroupAdmin
 from django_mcp.admin.keys import APIKeyAdmin
 from django_mcp.admin.live import SessionAdmin, StreamAdmin, SubscriptionAdmin
 from django_mcp.extension_packages import load_parts
@@ -22,6 +23,7 @@ __all__ = ["register"]
 PAGES: tuple[tuple[Any, Any], ...] = (
     (models.DisabledEntry, CatalogueAdmin),
     (models.CallRecord, CallRecordAdmin),
+    (models.ErrorGroup, ErrorGroupAdmin),
     (models.APIKey, APIKeyAdmin),
     (models.Session, SessionAdmin),
     (models.Stream, StreamAdmin),

@@ -20,6 +20,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp.admin.bounded import BoundedList
+from django_mcp.admin.searchable import searchable_media
 from django_mcp.admin.texts import escape_invisible
 from django_mcp.extension_packages import load_parts
 from django_mcp.known_servers import find_server
@@ -35,7 +36,7 @@ TABS = (
     ("slow", _("Why slow"), ("callrecord",)),
     ("mistakes", _("Mistakes"), ("callrecord",)),
     ("callrecord_changelist", _("Calls"), ("callrecord",)),
-    ("errors", _("Errors"), ("callrecord",)),
+    ("errorgroup_changelist", _("Errors"), ("errorgroup",)),
     *(tab for part in load_parts("admin") for tab in part.TABS),
     ("session_changelist", _("Sessions"), ("session",)),
     ("stream_changelist", _("Streams"), ("stream",)),
@@ -45,7 +46,7 @@ TABS = (
 )
 """Name of the URL, title, and models of which a user has to see any; missing pages are left out."""
 
-ALL_CALLS = frozenset({"running", "charts", "slow", "mistakes", "errors"})
+ALL_CALLS = frozenset({"running", "charts", "slow", "mistakes"})
 """Those that show all calls together."""
 
 
@@ -187,7 +188,12 @@ class Page(BoundedList):
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
         """Show Django's list, with the package's tabs above."""
         extra = {"tabs": self.tabs(request), **(extra_context or {})}
-        return super().changelist_view(request, extra)
+        response = super().changelist_view(request, extra)
+        shown = getattr(response, "context_data", None) or {}
+        filters = shown["cl"].filter_specs if "cl" in shown else ()
+        if any(getattr(spec, "is_searchable", False) for spec in filters):
+            shown["media"] += searchable_media()
+        return response
 
 
 def without_transaction(view: Callable[..., Any]) -> Callable[..., Any]:

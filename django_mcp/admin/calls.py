@@ -38,7 +38,7 @@ from django_mcp.admin.lists import (
 from django_mcp.admin.texts import code, escape_invisible
 from django_mcp.calls.sizes import to_tokens
 from django_mcp.conf import settings
-from django_mcp.models import CallRecord, Session
+from django_mcp.models import CallRecord, ErrorGroup, Session
 from django_mcp.protocol.json import JSONDecodeError, decode
 
 if TYPE_CHECKING:
@@ -89,21 +89,26 @@ class CallRecordAdmin(ReadOnlyList):
         "A part of a name, a client, a user or a principal, or an error reference or a session."
     )
     date_hierarchy = "started_at"
+    found_by = ("fingerprint",)
     ordering = ("-started_at", "-id")
     fields = (
         "at",
         "duration",
         "queue",
         "in_handler",
+        "in_database",
+        "queries",
         "server",
         "method",
         "name",
         "shown_arguments",
         "coerced",
         "faulty",
+        "varied",
         "result",
         "size",
         "result_bytes",
+        "is_cut",
         "error",
         "reference",
         "shown_user",
@@ -138,7 +143,7 @@ class CallRecordAdmin(ReadOnlyList):
     def overview(self, request: HttpRequest) -> Part | None:
         from django_mcp.admin.overview import tell_calls
 
-        return tell_calls(self) if self.sees_all(request) else None
+        return tell_calls(self, request) if self.sees_all(request) else None
 
     def links(self, request: HttpRequest, row: Any) -> list[tuple[Any, str]]:
         from django_mcp.admin.connect import kept_arguments
@@ -149,6 +154,8 @@ class CallRecordAdmin(ReadOnlyList):
         # It may be over, but its calls are here.
         if row.session and Session.objects.filter(pk=row.session).exists():
             html += self.link(request, _("Session"), "session", row.session)
+        if row.fingerprint and ErrorGroup.objects.filter(pk=row.fingerprint).exists():
+            html += self.link(request, _("Error"), "errorgroup", row.fingerprint)
         same = {"server": row.server, "name": row.name}
         for value, title, query in (
             (row.session, _("Calls of this session"), {"session": row.session}),
@@ -180,6 +187,11 @@ class CallRecordAdmin(ReadOnlyList):
     def in_handler(self, call: CallRecord) -> str:
         """Return the time with the conversion of the result."""
         return _show_ms(call.handler_ms)
+
+    @admin.display(description=_("in the database"), ordering="database_ms")
+    def in_database(self, call: CallRecord) -> str:
+        """Return the part of the time in the handler, if the queries were counted."""
+        return _show_ms(call.database_ms)
 
     @admin.display(description=_("result (tokens)"), ordering="result_chars")
     def size(self, call: CallRecord) -> str | None:
@@ -217,7 +229,6 @@ class CallRecordAdmin(ReadOnlyList):
             ),
             path("slow/", view(self.slow_view), name="django_mcp_slow"),
             path("mistakes/", view(self.mistakes_view), name="django_mcp_mistakes"),
-            path("errors/", view(self.errors_view), name="django_mcp_errors"),
             path("export/", view(self.export_view), name="django_mcp_calls_export"),
             path("charts/", view(self.charts_view), name="django_mcp_charts"),
             path("charts/data/", view(self.data_view), name="django_mcp_charts_data"),
@@ -244,33 +255,6 @@ class CallRecordAdmin(ReadOnlyList):
 
         return mistakes_view(self, request)
 
-    def errors_view(self, request: HttpRequest) -> HttpResponse:
-        from django_mcp.admin.reports import SPAN_TITLES, SPANS, find_errors
-
-        require_permissions(request, "view_callrecord")
-        key = request.GET.get("span", "")
-        key = key if key in SPANS else "day"
-        found = find_errors(key)
-        for group in found["groups"]:
-            query = {name: group[name] for name in ("server", "name", "outcome", "error")}
-            query = {name: value for name, value in query.items() if value}
-            query["started_at__gte"] = found["since"].isoformat()
-            entry = self.link_entry(request, group["server"], group["method"], group["name"])
-            group["entry"] = entry[0][1] if entry else ""
-            group["calls"] = self.link(request, "", "callrecord", **query)[0][1]
-            group["url"] = self.link(request, "", "callrecord", group["example"].pk)[0][1]
-            group["label"] = CallRecord.Outcome(group["outcome"]).label
-        return self.show(
-            request,
-            "errors.html",
-            _("Errors"),
-            **found,
-            errors=_name_errors(),
-            span=key,
-            spans=SPAN_TITLES,
-            is_recording=bool(settings.RECORD_CALLS),
-        )
-
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
         """Return the calls that the list is asked for as CSV, also those that it leaves out."""
         from django_mcp.admin.reports import export
@@ -286,7 +270,8 @@ class CallRecordAdmin(ReadOnlyList):
         return export(request, calls)
 
     def charts_view(self, request: HttpRequest) -> HttpResponse:
-        from django_mcp.admin.reports import ERRORS
+        from django_mcp.admin.reports import name_errors
+        from django_mcp.calls.tally import ERRORS
 
         require_permissions(request, "view_callrecord")
         return self.show(
@@ -296,7 +281,7 @@ class CallRecordAdmin(ReadOnlyList):
             data_url=self.url_of("charts_data"),
             calls_url=self.url_of("callrecord_changelist"),
             failures=",".join(sorted(ERRORS)),
-            errors=_name_errors(),
+            errors=name_errors(),
             # That of the lists.
             zone=timezone.get_current_timezone_name(),
             rate=settings.RECORD_CALLS,
@@ -313,10 +298,3 @@ class CallRecordAdmin(ReadOnlyList):
         return JsonResponse(
             label_methods(find_summary(key, name)), headers={"Cache-Control": "no-store"}
         )
-
-
-def _name_errors() -> str:
-    """Return the outcomes that are errors, as the list of calls has them."""
-    from django_mcp.admin.reports import ERRORS
-
-    return ", ".join(str(outcome.label) for outcome in ERRORS)

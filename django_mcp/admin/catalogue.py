@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.contrib.auth import get_user_model
-from django.db import router, transaction
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import path
@@ -24,10 +24,17 @@ from django_mcp.admin.base import (
     require_permissions,
     without_transaction,
 )
+from django_mcp.admin.catalogue_list import (
+    Kind,
+    Listing,
+    Selection,
+    find_items,
+    is_destructive,
+)
 from django_mcp.admin.permissions import may, only_visible
+from django_mcp.admin.searchable import MANY, searchable_media
 from django_mcp.admin.texts import escape_invisible, pretty, to_number
 from django_mcp.auth.principal import KEY_START
-from django_mcp.calls.sizes import MAX_RESULT_TOKENS, find_largest
 from django_mcp.extension_packages import load_parts
 from django_mcp.models import APIKey, CallRecord, DisabledEntry
 from django_mcp.pages.policy import admin_policy, set_policy
@@ -37,8 +44,6 @@ from django_mcp.registry.entries import KINDS, Entry, PromptEntry, TemplateEntry
 from django_mcp.registry.schemas import resolve_texts
 from django_mcp.server.extension import ask
 from django_mcp.servers import MCPServer, all_servers
-
-Kind = DisabledEntry.Kind
 
 PREVIOUS_CALLS = 10
 """Recorded calls of a tool whose arguments can be loaded into its form."""
@@ -128,30 +133,30 @@ class CatalogueAdmin(Page):
         return request.user.has_perm("django_mcp.view_disabledentry")
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        from django_mcp.admin.reports import calls_of_the_day
         from django_mcp.inprocess.results import MCPError
 
         require_permissions(request, "view_disabledentry")
         server = get_server_or_404(request.GET.get("server") or all_servers()[0].name)
         viewer = self._viewer(request)
         failure = ""
-        groups: list[dict[str, Any]] = []
-        term = request.GET.get("q", "")[:200]
-        may_see_calls = request.user.has_perm("django_mcp.view_callrecord")
-        calls = calls_of_the_day(server.name) if may_see_calls else {}
-        largest = find_largest(router.db_for_read(CallRecord)) if may_see_calls else {}
+        seen: dict[str, dict[str, JSONObject]] = {}
         for kind in Kind:
-            seen: dict[str, JSONObject] = {}
             try:
-                seen = viewer.seen(server, kind.value)
+                seen[kind.value] = viewer.seen(server, kind)
             except MCPError as error:
                 failure = escape_invisible(str(error), 500)
-            rows = self._rows(server, kind, viewer, set(seen), term, calls)
-            for row in rows if kind is Kind.TOOL else ():
-                row["tokens"] = tokens = largest.get((server.name, row["key"]))
-                row["has_large"] = tokens is not None and tokens > MAX_RESULT_TOKENS
-            groups.append({"kind": kind, "title": _TITLES[kind], "rows": rows})
-        gone = [row["name"] for group in groups for row in group["rows"] if row.get("is_gone")]
+        items = find_items(server, seen)
+        may_see_calls = request.user.has_perm("django_mcp.view_callrecord")
+        listing = Listing(
+            server,
+            items,
+            Selection.read(request.GET, may_see_calls=may_see_calls),
+            may_see_calls=may_see_calls,
+            entry_url=self.url_of("entry"),
+            query=viewer.query,
+        )
+        state = {**viewer.query, **listing.selection.query}
+        has_many = max(map(len, (all_servers(), listing.apps, listing.toolsets))) > MANY
         return self.show(
             request,
             "catalogue.html",
@@ -160,62 +165,27 @@ class CatalogueAdmin(Page):
             server=server,
             revisions=[revision.name for revision in reversed(REVISIONS)],
             viewer=viewer,
-            groups=groups,
-            gone=gone,
+            listing=listing,
+            selection=listing.selection,
+            tables=listing.tables,
+            choices=listing.choices,
+            many=MANY,
+            name_title=_("Name"),
+            number_heads=[
+                (_("Calls of a day"), listing.heads["calls"]),
+                (_("Errors"), listing.heads["errors"]),
+                ("95 % (ms)", listing.heads["p95"]),
+            ],
+            gone=[escape_invisible(item.key, 400) for item in items if item.entry is None],
             failure=failure,
-            term=term,
             may_see_calls=may_see_calls,
             may_switch=request.user.has_perm("django_mcp.change_disabledentry"),
             may_choose_user=may(request.user, "view", get_user_model()),
             may_choose_key=self._find_keys(request) is not None,
             refuses_keys=viewer.is_refused_by(server),
-            switch_url=f"{self.url_of('switch')}?{urlencode(viewer.query)}",
+            switch_url=f"{self.url_of('switch')}?{urlencode(state)}",
+            media=searchable_media() if has_many else "",
         )
-
-    def _rows(
-        self,
-        server: MCPServer,
-        kind: DisabledEntry.Kind,
-        viewer: Viewer,
-        seen: set[str],
-        term: str,
-        calls: dict[tuple[str, str], Any],
-    ) -> list[dict[str, Any]]:
-        registry = server.registry
-        registered = registry.registered[kind.value]
-        disabled = _find_disabled(server, kind.value)
-        entry_url = self.url_of("entry")
-        find_toolset = server.engine.ports.find_toolset
-        query = {"server": server.name, "kind": kind.value, **viewer.query}
-        rows = [
-            {
-                "key": key,
-                "name": escape_invisible(entry.name, 200),
-                "title": escape_invisible(str(entry.title or ""), 200),
-                "address": "" if key == entry.name else escape_invisible(key, 400),
-                "description": escape_invisible(str(entry.description or ""), 300),
-                "is_visible": key in seen,
-                "disabled": disabled.get(key),
-                "toolset": find_toolset(entry) or "",
-                "badges": _find_badges(entry),
-                "calls": calls.get((kind.value, entry.name)),
-                "url": f"{entry_url}?{urlencode({'key': key, **query})}",
-            }
-            for key, entry in registered.items()
-            if _is_found(term, entry.name, entry.title, entry.description, key, find_toolset(entry))
-        ]
-        # Disabled, and not registered any more: such rows can be deleted.
-        rows += [
-            {
-                "key": key,
-                "name": escape_invisible(key, 400),
-                "is_gone": True,
-                "disabled": disabled[key],
-            }
-            for key in sorted(set(disabled) - set(registered))
-            if _is_found(term, key)
-        ]
-        return rows
 
     def _viewer(self, request: HttpRequest) -> Viewer:
         from django_mcp.auth.authenticators.api_keys import APIKeyAuthenticator, principal_of_key
@@ -301,7 +271,11 @@ class CatalogueAdmin(Page):
             )
         )
         may_try = may_try and not needs_newer
-        disabled = _find_disabled(server, kind).get(key)
+        disabled = (
+            DisabledEntry.objects.filter(server=server.name, kind=kind, key=key)
+            .select_related("disabled_by")
+            .first()
+        )
         sections: list[dict[str, Any]] = []
         if may_try and disabled is None:
             found = (
@@ -386,7 +360,8 @@ class CatalogueAdmin(Page):
         if kind not in Kind.values or "\0" in key:
             raise Http404
         viewer = self._viewer(request)
-        query = urlencode({"server": server.name, **viewer.query})
+        state = {**viewer.query, **Selection.read(request.GET).query}
+        query = urlencode({"server": server.name, **state})
         list_url = f"{self.url_of('disabledentry_changelist')}?{query}"
         name = escape_invisible(key, 200)
         is_on = request.POST.get("to") == "on"
@@ -403,7 +378,7 @@ class CatalogueAdmin(Page):
                 key=key,
                 names=[f"{capfirst(Kind(kind).label)}: {name}"],
                 list_url=list_url,
-                switch_url=f"{self.url_of('switch')}?{urlencode(viewer.query)}",
+                switch_url=f"{self.url_of('switch')}?{urlencode(state)}",
             )
         wanted = {"server": server.name, "kind": kind, "key": key}
         with transaction.atomic():
@@ -438,14 +413,6 @@ class CatalogueAdmin(Page):
         )
 
 
-_TITLES = {
-    Kind.TOOL: _("Tools"),
-    Kind.RESOURCE: _("Resources"),
-    Kind.TEMPLATE: _("Resource templates"),
-    Kind.PROMPT: _("Prompts"),
-}
-
-
 def find_entry(server: MCPServer, kind: str, key: str) -> Entry:
     """Return a registered entry, disabled or not; raise Http404 if there is none."""
     entry = server.registry.registered[kind].get(key) if kind in Kind.values else None
@@ -458,14 +425,8 @@ def _schema_of(entry: Any) -> JSONObject | None:
     """Return the schema for the form of a tool, with texts in the active language."""
     if not isinstance(entry, ToolEntry):
         return None
-    schema: JSONObject = resolve_texts(entry.form_schema)
+    schema: JSONObject = resolve_texts(entry.form_schema, is_published=True)
     return schema
-
-
-def _find_disabled(server: MCPServer, kind: str) -> dict[str, DisabledEntry]:
-    """Return the disabled entries of one kind, by key, with who disabled them."""
-    entries = DisabledEntry.objects.filter(server=server.name, kind=kind)
-    return {entry.key: entry for entry in entries.select_related("disabled_by")}
 
 
 def _name_of(function: Any) -> str:
@@ -486,24 +447,3 @@ def _facts(entry: Entry, toolset: str | None) -> list[tuple[Any, str]]:
         (_("Source"), entry.source),
     ]
     return [(title, escape_invisible(text, 400)) for title, text in facts if text]
-
-
-def _is_found(term: str, *texts: Any) -> bool:
-    return not term or any(term.casefold() in str(text or "").casefold() for text in texts)
-
-
-def is_destructive(entry: Entry) -> bool:
-    """Return whether an entry says that it destroys something."""
-    hints = entry.annotations if isinstance(entry, ToolEntry) else {}
-    return bool(hints.get("destructiveHint", False)) and not hints.get("readOnlyHint", False)
-
-
-def _find_badges(entry: Entry) -> list[Any]:
-    """Return what an entry says of itself: what it does to data, and how it runs and is shown."""
-    hints = entry.annotations if isinstance(entry, ToolEntry) else {}
-    badges = {
-        _("read-only"): hints.get("readOnlyHint", False),
-        _("destructive"): is_destructive(entry),
-    }
-    added = [badge for part in load_parts("admin") for badge in part.find_badges(entry)]
-    return [*(badge for badge, is_so in badges.items() if is_so), *added]

@@ -64,7 +64,12 @@ def show_number(number: float, digits: int = 0) -> str:
 
 
 def draw_line(points: Sequence[int], height: int, most: int) -> str:
-    """Return the points of an SVG polyline, which are 1 apart; `most` reaches the top."""
+    """Return the points of an SVG polyline, which are 1 apart; `most` reaches the top.
+
+    The time of the last one goes on, so it is left out while it is lower than the one before.
+    """
+    if len(points) > 1 and points[-1] < points[-2]:
+        points = points[:-1]
     scale = (height - 2) / max(most, 1)
     heights = (height - 1 - round(scale * count) for count in points)
     return " ".join(f"{at},{y}" for at, y in enumerate(heights))

@@ -256,14 +256,6 @@ class APIKeyAdmin(VisibleList):
             return super().has_delete_permission(request)
         return may_act_on_key(request.user, "delete", obj)
 
-    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> APIKey | None:
-        """Return a key, with invisible characters escaped for those who may not change its texts."""
-        key = super().get_object(request, *args, **kwargs)
-        if key is not None and not self.has_change_permission(request, key):
-            for name in ("name", "scopes", "toolsets", "tools", "resources", "prompts"):
-                setattr(key, name, escape_invisible(getattr(key, name), 2000))
-        return key
-
     def get_fieldsets(self, request: HttpRequest, obj: APIKey | None = None) -> Any:
         """Return the fields; the lifetime is chosen once, and the user only by a superuser."""
         fieldsets: Any = super().get_fieldsets(request, obj)

@@ -20,6 +20,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_mcp.admin.base import Page, without_transaction
 from django_mcp.admin.permissions import has_object_backend, may, may_any, only_visible
+from django_mcp.admin.searchable import MANY
 from django_mcp.admin.texts import escape_invisible, to_number
 from django_mcp.models import Stream
 from django_mcp.protocol.revisions import REVISIONS
@@ -209,10 +210,20 @@ def open_streams(session: Any, now: datetime) -> QuerySet[Stream]:
 
 
 class _Filter(admin.SimpleListFilter):
-    """A filter by values that are known without a query."""
+    """A filter by values that are known without a query.
+
+    Attributes:
+        is_searchable: there are so many that they are a select with a search.
+    """
 
     lookup: str
     values: Callable[[], Iterable[str]]
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.is_searchable = len(self.lookup_choices) > MANY
+        if self.is_searchable:
+            self.template = "admin/django_mcp/select_filter.html"
 
     def lookups(
         self, request: HttpRequest, model_admin: admin.ModelAdmin[Any]
@@ -223,6 +234,27 @@ class _Filter(admin.SimpleListFilter):
         value = self.value()
         return queryset.filter(**{self.lookup: value}) if value else queryset
 
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        """Yield the choices as links, or what the form of a select needs."""
+        if not self.is_searchable:
+            yield from super().choices(changelist)
+            return
+        values = [value for value, _title in self.lookup_choices]
+        chosen = self.value()
+        # A link may ask for one that is not among them, such as that of a tool that has gone.
+        unknown = [chosen] if chosen and chosen not in values else []
+        yield {**self.form(changelist), "values": [*unknown, *values]}
+
+    def form(self, changelist: Any) -> dict[str, Any]:
+        """Return the name and the value of the field of a form, and those of the other filters."""
+        others = [
+            (name, value)
+            for name, values in changelist.filter_params.items()
+            for value in values
+            if name != self.parameter_name
+        ]
+        return {"value": self.value() or "", "name": self.parameter_name, "others": others}
+
 
 class _TextFilter(_Filter):
     template = "admin/django_mcp/text_filter.html"
@@ -230,13 +262,7 @@ class _TextFilter(_Filter):
     values = staticmethod(lambda: [""])
 
     def choices(self, changelist: Any) -> Iterator[Any]:
-        others = [
-            (name, value)
-            for name, values in changelist.filter_params.items()
-            for value in values
-            if name != self.parameter_name
-        ]
-        yield {"value": self.value() or "", "name": self.parameter_name, "others": others}
+        yield self.form(changelist)
 
 
 def _by(base: type[_Filter], parameter: str, title: Any, lookup: str, **more: Any) -> type[_Filter]:

@@ -66,6 +66,7 @@ class StreamAdmin(ReadOnlyList):
     search_fields = ("client_name", "principal_key", BY_USERNAME)
     search_help_text = FOUND_BY
     date_hierarchy = "opened_at"
+    found_by = ("session",)
     fields = (
         "kind",
         "client",

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
-from asgiref.sync import async_to_sync
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -29,10 +28,14 @@ from django_mcp.admin.permissions import may, only_visible
 from django_mcp.admin.reports import HEIGHT, SPANS, find_summary, summarise
 from django_mcp.admin.texts import show_text
 from django_mcp.conf import settings
-from django_mcp.models import APIKey, CallRecord, Session, Stream, Worker
-from django_mcp.process import Expiring
+from django_mcp.health.signs import (
+    WorkerState,
+    find_expiring,
+    find_layer_fault,
+    find_workers,
+)
+from django_mcp.models import APIKey, CallRecord, Session, Stream
 from django_mcp.push.layers import describe_layer
-from django_mcp.push.process_hub import choose_bus
 from django_mcp.servers import all_servers
 
 EXPIRES_WITHIN = timedelta(days=7)
@@ -40,11 +43,6 @@ EXPIRES_WITHIN = timedelta(days=7)
 
 NAMED = 5
 """Workers or keys that are named; of more only the number is given."""
-
-LAYER_FRESH_S = 5.0
-"""How long what was found of the channel layer is kept."""
-
-_layer_faults: Expiring[str] = Expiring(1)
 
 
 def find_overview(page: Page, request: HttpRequest) -> dict[str, Any]:
@@ -91,7 +89,7 @@ def _find_steps(page: Page, request: HttpRequest) -> Iterator[tuple[str, str]]:
     yield _("Connect a client."), page.find_url("connect") or ""
 
 
-def tell_calls(page: Page) -> Part:
+def tell_calls(page: Page, request: HttpRequest) -> Part:
     """Return the calls of the last hour, and those that run or wait."""
     summary, troubles = _find_hour()
     total = summary["total"]
@@ -99,6 +97,7 @@ def tell_calls(page: Page) -> Part:
     if settings.RECORD_CALLS or total["calls"]:
         share = total["errors"] / total["calls"] if total["calls"] else 0.0
         p95 = total["p95"]
+        errors = page.link(request, "", "errorgroup", span="hour", state="all")
         figures = [
             Figure(
                 title=_("Calls in the last hour"),
@@ -108,7 +107,7 @@ def tell_calls(page: Page) -> Part:
             Figure(
                 title=_("Errors"),
                 value=show_number(total["errors"]),
-                url=page.url_of("errors"),
+                url=errors[0][1] if errors else "",
                 note=f"{show_number(share * 100, 1)} %" if total["errors"] else "",
             ),
             Figure(
@@ -117,7 +116,8 @@ def tell_calls(page: Page) -> Part:
                 url=page.url_of("slow"),
             ),
         ]
-    running, queued = _count_running()
+    workers = find_workers()
+    running, queued = workers.running, workers.queued
     figures.append(
         Figure(
             title=_("Running calls"),
@@ -159,22 +159,6 @@ def _draw(summary: dict[str, Any]) -> Picture:
     )
 
 
-def find_workers() -> list[Worker]:
-    """Return the workers that have a row, also those whose lease has ended."""
-    return list(Worker.objects.order_by("-started_at"))
-
-
-def _count_running() -> tuple[int, int]:
-    """Return the calls that run in all workers, and those that wait for a thread."""
-    now, running, queued = timezone.now(), 0, 0
-    for worker in find_workers():
-        state = worker.in_flight or {}
-        if worker.lease_until > now:
-            running += state.get("total", 0)
-            queued += (state.get("threads") or (0, 0, 0))[2]
-    return running, queued
-
-
 def tell_streams(page: Page, request: HttpRequest) -> Part | None:
     """Return the open streams that a user may see."""
     if not page.has_view_permission(request):
@@ -211,17 +195,11 @@ def tell_sessions(page: Page, request: HttpRequest) -> Part | None:
 
 
 def _tell_workers(url: str) -> tuple[Figure, list[Trouble]]:
-    now, workers = timezone.now(), find_workers()
-    alive = [worker for worker in workers if worker.lease_until > now]
-    lost = [worker for worker in workers if worker.lease_until <= now]
-    busy = threads = 0
-    troubles = []
-    for worker in alive:
-        state = worker.in_flight or {}
-        of_worker = state.get("threads") or (0, 0, 0)
-        busy, threads = busy + of_worker[0], threads + of_worker[1]
-        if state.get("exhausted") is not None:
-            troubles.append(_tell_exhausted(worker, state, url))
+    workers = find_workers()
+    alive, lost = workers.alive, workers.lost
+    busy = sum(worker.busy for worker in alive)
+    threads = sum(worker.threads for worker in alive)
+    troubles = [_tell_exhausted(worker, url) for worker in alive if worker.is_exhausted]
     if lost:
         text = ngettext(
             "%(count)s worker does not report any more: %(names)s. It was killed, or cannot reach the database.",
@@ -242,15 +220,14 @@ def _tell_workers(url: str) -> tuple[Figure, list[Trouble]]:
     return figure, troubles
 
 
-def _tell_exhausted(worker: Worker, state: dict[str, Any], url: str) -> Trouble:
+def _tell_exhausted(worker: WorkerState, url: str) -> Trouble:
     text = _(
         "All %(threads)s threads of the worker %(worker)s are busy, and %(waiting)s calls wait. Give what holds them a timeout, or raise SYNC_THREADS."
     )
-    _busy, limit, waiting = state["threads"]
     values = {
-        "threads": show_number(limit),
-        "worker": show_text(worker, 120),
-        "waiting": show_number(waiting),
+        "threads": show_number(worker.threads),
+        "worker": show_text(worker.row, 120),
+        "waiting": show_number(worker.queued),
     }
     return Trouble(text=text % values, url=url, is_severe=True)
 
@@ -259,12 +236,8 @@ def tell_keys(page: Page, request: HttpRequest) -> Part | None:
     """Return which of the API keys that a user may see are about to expire."""
     if not page.has_view_permission(request):
         return None
-    now = timezone.now()
-    until = now + EXPIRES_WITHIN
-    rows = page.get_queryset(request).filter(
-        revoked_at=None, expires_at__gt=now, expires_at__lte=until
-    )
-    keys: list[APIKey] = list(rows.order_by("expires_at")[: NAMED + 1])
+    rows = find_expiring(page.get_queryset(request), EXPIRES_WITHIN)
+    keys: list[APIKey] = list(rows[: NAMED + 1])
     if not keys:
         return None
     names = _join(keys)
@@ -275,21 +248,3 @@ def tell_keys(page: Page, request: HttpRequest) -> Part | None:
 def _join(rows: Iterable[Any]) -> str:
     named = [show_text(row, 120) for row in rows]
     return ", ".join([*named[:NAMED], "…"] if len(named) > NAMED else named)
-
-
-def find_layer_fault() -> str:
-    """Return the class of the error of the channel layer that links the workers; empty if it answers."""
-    if choose_bus() != "layer":
-        return ""
-    known = _layer_faults.get("")
-    if known is None:
-        # It loads the layer, which other sites have not.
-        from django_mcp.push.layer_bus import reach_layer
-
-        try:
-            async_to_sync(reach_layer)()
-            known = ""
-        except Exception as error:  # noqa: BLE001 - any error of the layer
-            known = type(error).__name__
-        _layer_faults.set("", known, LAYER_FRESH_S)
-    return known

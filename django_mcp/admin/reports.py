@@ -1,24 +1,23 @@
-"""Reports of the recorded calls: the data of the charts, failed calls in groups, and CSV."""
+"""Reports of the recorded calls: the data of the charts, and CSV."""
 
 from __future__ import annotations
 
 import csv
 import hashlib
 import io
-import math
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from django.conf import settings as django_settings
 from django.core.cache import cache
 from django.core.handlers.asgi import ASGIRequest
-from django.db.models import Case, Count, F, Max, Min, Q, QuerySet, Value, When
+from django.db.models import Count, QuerySet, Sum
 from django.http import HttpRequest, StreamingHttpResponse
 from django.utils import timezone
 from django.utils.translation import gettext as _t
@@ -27,8 +26,8 @@ from django.utils.translation import gettext_lazy as _
 from django_mcp.admin.base import KINDS
 from django_mcp.admin.figures import draw_line
 from django_mcp.admin.texts import escape_invisible
-from django_mcp.calls.call import upper_ms
-from django_mcp.calls.rows import KEPT_MINUTES, WHAT
+from django_mcp.calls.rows import KEPT_MINUTES, WHAT, Steps, unpack
+from django_mcp.calls.tally import ERRORS, Tally
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.models import CallRecord, CallTally
 from django_mcp.protocol.sanitize import clean
@@ -37,12 +36,11 @@ from django_mcp.servers import all_servers
 MAX_NAMES = 200
 """Rows of the table; the names with the fewest calls are left out."""
 
+NumbersOfEntries: TypeAlias = dict[tuple[str, str], dict[str, Any]]
+"""What was counted of entries, by kind and name."""
+
 HEIGHT = 20
 """Height of the sparkline of an entry's calls; neighbouring points are 1 apart."""
-
-_Outcome = CallRecord.Outcome
-ERRORS = (_Outcome.FAILED, _Outcome.REFUSED, _Outcome.TIMEOUT, _Outcome.FAULT)
-"""The outcomes that the charts, the catalogue and the list of errors count as errors."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,41 +69,6 @@ SPAN_TITLES = (("hour", _("hour")), ("day", _("day")), ("week", _("week")))
 """The choices of the pages."""
 
 
-class _Tally:
-    """Counts of calls, errors among them, and steps of their durations."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self.errors = 0
-        self.at: Counter[int] = Counter()
-        self._steps: Counter[int] = Counter()
-
-    def add(self, slot: int, outcome: str, step: int, count: int) -> None:
-        self.calls += count
-        self.at[slot] += count
-        self._steps[step] += count
-        if outcome in ERRORS:
-            self.errors += count
-
-    def percentile_ms(self, share: float) -> float | None:
-        """Return a duration that this share of the calls did not exceed; None without calls."""
-        left = math.ceil(share * self.calls)
-        for step in sorted(self._steps):
-            left -= self._steps[step]
-            if left <= 0:
-                return round(upper_ms(step), 2)
-        return None
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "calls": self.calls,
-            "errors": self.errors,
-            "p50": self.percentile_ms(0.50),
-            "p95": self.percentile_ms(0.95),
-            "p99": self.percentile_ms(0.99),
-        }
-
-
 def find_summary(key: str, name: str = "") -> dict[str, Any]:
     """Return the result of `summarise` for one of `SPANS`, which is kept for a while."""
     span = SPANS[key]
@@ -123,17 +86,18 @@ def summarise(span: Span, name: str = "") -> dict[str, Any]:
     last = int(time.time() // 60)
     first = span.first_minute(last)
     slots = range(first, last + 1, span.width)
-    points: defaultdict[int, _Tally] = defaultdict(_Tally)
-    total = _Tally()
-    names: defaultdict[tuple[str, str, str], _Tally] = defaultdict(_Tally)
+    points: defaultdict[int, Tally] = defaultdict(Tally)
+    total = Tally()
+    names: defaultdict[tuple[str, str, str], Tally] = defaultdict(Tally)
     # Clients invent others.
     known = find_known()
-    for slot, server, method, called, outcome, step, count in _counts(span.width, first, last):
+    for slot, server, method, called, outcome, steps in _counts(span.width, first, last):
         called_name = called if called in known.get((server, method), ()) else ""
-        names[server, method, called_name].add(slot, outcome, step, count)
+        names[server, method, called_name].add(slot, outcome, steps)
         if not name or name == called_name:
-            points[slot].add(slot, outcome, step, count)
-            total.add(slot, outcome, step, count)
+            points[slot].add(slot, outcome, steps)
+    for point in points.values():
+        total.merge(point)
     values = [points[slot].to_json() for slot in slots]
     most = sorted(names.items(), key=lambda item: -item[1].calls)[:MAX_NAMES]
     rows = [
@@ -170,19 +134,65 @@ def find_known() -> dict[tuple[str, str], set[str]]:
     }
 
 
-def calls_of_the_day(server_name: str) -> dict[tuple[str, str], Any]:
-    """Return the numbers of the day for each entry that was called, by kind and name.
+def calls_of_the_day(server: str, names: Collection[str] | None = None) -> NumbersOfEntries:
+    """Return the `calls`, `errors` and percentiles of the day for each entry that was called.
 
-    `line` has the points of the SVG polyline of its calls.
+    Args:
+        server: the name of a server.
+        names: those of entries; None: all, which are kept for a while.
+
+    Returns:
+        The numbers by kind and name.
     """
-    calls: dict[tuple[str, str], Any] = {}
-    for row in find_summary("day")["names"]:
-        if row["server"] == server_name and row["name"]:
-            line = draw_line(row["points"], HEIGHT, max(row["points"]))
-            calls |= {
-                (kind, row["name"]): {**row, "line": line} for kind in KINDS.get(row["method"], ())
-            }
-    return calls
+    if names is not None:
+        return _count_day(server, names)
+    digest = hashlib.sha256(server.encode("utf-8", "replace")).hexdigest()
+    cached: Any = cache.get_or_set(
+        f"django_mcp.entries.{digest}", lambda: _count_day(server), SPANS["day"].fresh_s
+    )
+    numbers: NumbersOfEntries = cached
+    return numbers
+
+
+def _count_day(server: str, names: Collection[str] | None = None) -> NumbersOfEntries:
+    counted: defaultdict[tuple[str, str], Tally] = defaultdict(Tally)
+    rows = _tallies_of_the_day(server, names).values_list(
+        "method", "name", "outcome", "step", "calls", "steps"
+    )
+    for method, name, outcome, step, count, steps in rows.iterator():
+        counted[method, name].add(0, outcome, unpack(step, count, steps))
+    return {
+        (kind, name): tally.to_json()
+        for (method, name), tally in counted.items()
+        for kind in KINDS.get(method, ())
+    }
+
+
+def lines_of_the_day(server: str, names: Collection[str]) -> dict[tuple[str, str], str]:
+    """Return the points of the SVG polyline of the calls of entries with these names, by kind and name."""
+    span = SPANS["day"]
+    last = int(time.time() // 60)
+    first = span.first_minute(last)
+    counted: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
+    rows = _tallies_of_the_day(server, names).values_list("method", "name", "minute")
+    for method, name, minute, count in rows.annotate(count=Sum("calls")):
+        counted[method, name][minute] += count
+    lines: dict[tuple[str, str], str] = {}
+    for (method, name), at in counted.items():
+        points = [at[slot] for slot in range(first, last + 1, span.width)]
+        line = draw_line(points, HEIGHT, max(points))
+        lines |= {(kind, name): line for kind in KINDS.get(method, ())}
+    return lines
+
+
+def _tallies_of_the_day(server: str, names: Collection[str] | None) -> QuerySet[CallTally]:
+    span = SPANS["day"]
+    last = int(time.time() // 60)
+    span_of_time = {"minute__gte": span.first_minute(last), "minute__lte": last}
+    tallies = CallTally.objects.order_by().filter(
+        width=span.width, server=clean(server, 100), **span_of_time
+    )
+    return tallies.exclude(name="") if names is None else tallies.filter(name__in=names)
 
 
 def label_methods(found: dict[str, Any]) -> dict[str, Any]:
@@ -199,14 +209,19 @@ def label_methods(found: dict[str, Any]) -> dict[str, Any]:
     return {**found, "names": rows}
 
 
-def _counts(width: int, first: int, last: int) -> Iterable[tuple[Any, ...]]:
-    """Return the first minute of each point, the values of `WHAT`, and the number of calls."""
+def _counts(width: int, first: int, last: int) -> Iterator[tuple[int, str, str, str, str, Steps]]:
+    """Yield the first minute of each point, the values of `WHAT`, and the steps of the calls."""
     if width in KEPT_MINUTES:
         tallies = CallTally.objects.filter(width=width, minute__gte=first, minute__lte=last)
-        return tallies.values_list("minute", *WHAT, "calls").iterator()
+        counted = tallies.values_list("minute", *WHAT, "step", "calls", "steps").iterator()
+        for slot, server, method, name, outcome, step, count, steps in counted:
+            yield slot, server, method, name, outcome, unpack(step, count, steps)
+        return
     begun, end = moment_of(first), moment_of(last + 1)
     calls = CallRecord.objects.order_by().filter(started_at__gte=begun, started_at__lt=end)
-    return calls.values_list("minute", *WHAT).annotate(count=Count("pk")).iterator()
+    grouped = calls.values_list("minute", *WHAT, "step").annotate(count=Count("pk")).iterator()
+    for slot, server, method, name, outcome, step, count in grouped:
+        yield slot, server, method, name, outcome, {step: count}
 
 
 def moment_of(minute: int) -> datetime:
@@ -215,47 +230,9 @@ def moment_of(minute: int) -> datetime:
     return moment if django_settings.USE_TZ else timezone.make_naive(moment)
 
 
-MAX_GROUPS = 200
-
-NEWEST = 5000
-"""Calls of each outcome that are grouped: all failed calls of a month may be millions."""
-
-_SAME = ("server", "method", "shown_name", "outcome", "error")
-
-
-def find_errors(key: str) -> dict[str, Any]:
-    """Return the `groups` of the calls of one of `SPANS` that failed, and how many there are in `count`.
-
-    Each group has the number of its calls, when the first and the last began, and the last as an
-    example. Its name is empty if a client invented it. `is_cut` says whether older calls were not
-    counted, and `since` when the span begins.
-    """
-    since = moment_of(SPANS[key].first_minute(int(time.time() // 60)))
-    newest = CallRecord.objects.filter(started_at__gte=since).order_by("-started_at", "-id")
-    times = newest.values_list("started_at", flat=True)
-    # Each is read from an index alone, which no order of all of them is in.
-    ends = [times.filter(outcome=outcome)[NEWEST : NEWEST + 1].first() for outcome in ERRORS]
-    cut = max((end for end in ends if end is not None), default=None)
-    begin = since if cut is None else cut
-    failed = CallRecord.objects.filter(outcome__in=ERRORS, started_at__gte=begin).order_by()
-    is_known = ~Q(outcome=_Outcome.REFUSED)
-    for (server, method), names in find_known().items():
-        is_known |= Q(server=server, method=method, name__in=names)
-    shown_name = Case(When(is_known, then=F("name")), default=Value(""))
-    numbers: dict[str, Any] = {
-        "count": Count("pk"),
-        "first": Min("started_at"),
-        "last": Max("started_at"),
-        "example": Max("pk"),
-    }
-    grouped = failed.annotate(shown_name=shown_name).values(*_SAME).annotate(**numbers)
-    groups = [
-        {**group, "name": group["shown_name"]} for group in grouped.order_by("-last")[:MAX_GROUPS]
-    ]
-    examples = CallRecord.objects.in_bulk([group["example"] for group in groups])
-    for group in groups:
-        group["example"] = examples.get(group["example"])
-    return {"groups": groups, "count": failed.count(), "is_cut": cut is not None, "since": since}
+def name_errors() -> str:
+    """Return the outcomes that are errors, as the list of calls has them."""
+    return ", ".join(str(outcome.label) for outcome in ERRORS)
 
 
 MAX_ROWS = 100_000
@@ -279,10 +256,14 @@ COLUMNS = (
     "arguments",
     "coerced",
     "faulty",
+    "varied",
     "result_chars",
     "result_bytes",
+    "is_cut",
     "queue_ms",
     "handler_ms",
+    "database_ms",
+    "queries",
 )
 
 _FORMULA = re.compile(

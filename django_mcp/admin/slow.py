@@ -15,9 +15,10 @@ from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
 from django_mcp.admin.base import require_permissions
-from django_mcp.admin.reports import ERRORS, SPAN_TITLES, find_known, moment_of
+from django_mcp.admin.reports import SPAN_TITLES, find_known, moment_of
 from django_mcp.admin.samples import PERIODS, SAMPLE, read_sample
 from django_mcp.admin.texts import escape_invisible, to_number
+from django_mcp.calls.tally import ERRORS
 from django_mcp.conf import settings
 from django_mcp.models import CallRecord
 
@@ -41,6 +42,8 @@ class _Call(NamedTuple):
     duration_ms: float
     queue_ms: float | None
     handler_ms: float | None
+    database_ms: float | None
+    queries: int | None
     outcome: str
     server: str
     method: str
@@ -58,6 +61,8 @@ class _Group:
         self.times_ms: list[float] = []
         self.total_ms = 0.0
         self._timed_ms = self._queue_ms = self._handler_ms = 0.0
+        self._counted = self._queries = 0
+        self._counted_ms = self._database_ms = 0.0
 
     def add(self, call: _Call) -> None:
         self.errors += call.outcome in ERRORS
@@ -67,6 +72,11 @@ class _Group:
             self._timed_ms += call.duration_ms
             self._queue_ms += call.queue_ms or 0.0
             self._handler_ms += call.handler_ms
+        if call.database_ms is not None:
+            self._counted += 1
+            self._queries += call.queries or 0
+            self._counted_ms += call.duration_ms
+            self._database_ms += call.database_ms
 
     def percentile_ms(self, share: float) -> float:
         """Return a duration that this share of the calls did not exceed."""
@@ -80,6 +90,13 @@ class _Group:
         if not whole:
             return None, None
         return self._queue_ms / whole * 100, self._handler_ms / whole * 100
+
+    @property
+    def of_database(self) -> tuple[float | None, float | None]:
+        """The percent of the time that went to the database, and the queries of a call, of those with counted ones."""
+        if not self._counted:
+            return None, None
+        return self._database_ms / (self._counted_ms or 1.0) * 100, self._queries / self._counted
 
 
 _Groups = defaultdict[tuple[Any, ...], _Group]
@@ -116,7 +133,8 @@ class SlowRow:
 
     Attributes:
         share: the part of the time of all calls, in percent.
-        queue, handler: the parts of its own time that were spent so, in percent; None: they are not known.
+        queue, handler, database: the parts of its own time that were spent so, in percent; None: they are not known.
+        queries: of a call, on average; None: they were not counted.
         before: the same in the period before; None: there were no calls.
     """
 
@@ -130,6 +148,8 @@ class SlowRow:
     share: float
     queue: float | None
     handler: float | None
+    database: float | None
+    queries: float | None
     before: SlowRow | None = None
 
 
@@ -154,6 +174,7 @@ def slow_view(page: Page, request: HttpRequest) -> HttpResponse:
         slower=slower_ms,
         choices=SLOWER_MS,
         is_recording=bool(settings.RECORD_CALLS),
+        has_queries=any(call.queries is not None for call in report.now.calls),
     )
 
 
@@ -239,6 +260,8 @@ class _Report:
                 "duration": call.duration_ms,
                 "queue": call.queue_ms,
                 "handler": call.handler_ms,
+                "database": call.database_ms,
+                "queries": call.queries,
                 "outcome": call.get_outcome_display(),
             }
             lines.append(line)
@@ -262,6 +285,7 @@ def _to_row(
     calls_url: str = "",
 ) -> SlowRow:
     queue, handler = group.parts
+    database, queries = group.of_database
     return SlowRow(
         title=escape_invisible(title.text, 120),
         url=title.url,
@@ -273,6 +297,8 @@ def _to_row(
         share=group.total_ms / (total_ms or 1.0) * 100,
         queue=queue,
         handler=handler,
+        database=database,
+        queries=queries,
         before=before,
     )
 

@@ -6,6 +6,7 @@ another authorization server.
 
 from __future__ import annotations
 
+from typing import Final
 from urllib.parse import urlsplit
 
 from django.core.exceptions import DisallowedHost
@@ -13,6 +14,7 @@ from django.http import HttpRequest
 from django.urls import get_script_prefix
 
 from django_mcp.conf import settings
+from django_mcp.log import LoggedKinds, logger
 from django_mcp.protocol.names import SEGMENT
 
 METADATA_PATH = "/.well-known/oauth-protected-resource"
@@ -20,6 +22,9 @@ METADATA_PATH = "/.well-known/oauth-protected-resource"
 
 MAX_HOST_CHARS = 260
 """Of a name of the DNS with a port. `urlsplit` keeps what it has split."""
+
+logged: Final = LoggedKinds(10)
+"""Of origins that were logged."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -57,8 +62,16 @@ def metadata_url_of(request: HttpRequest) -> str:
 
     With a script prefix it is below the prefix, since other requests do not reach this site.
     """
-    prefix = get_script_prefix().rstrip("/")
-    return origin_of(request) + prefix + METADATA_PATH + resource_path(request.path_info)
+    prefix, origin = get_script_prefix().rstrip("/"), origin_of(request)
+    is_given = settings.PUBLIC_URL is not None or origin.startswith("https:")
+    forwarded = request.META.get("HTTP_X_FORWARDED_PROTO")
+    if not is_given and forwarded == "https" and logged.add(origin):
+        logger.warning(
+            "Clients that sign in get addresses that begin with %s, though a proxy says that they use https. Set "
+            "DJANGO_MCP['PUBLIC_URL'], or SECURE_PROXY_SSL_HEADER if the proxy always sets X-Forwarded-Proto itself.",
+            origin,
+        )
+    return origin + prefix + METADATA_PATH + resource_path(request.path_info)
 
 
 def resource_path(path: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from io import BytesIO
 from typing import Any, Final, cast
 
@@ -12,7 +13,7 @@ from django.http import HttpRequest, QueryDict
 from django.http.request import HttpHeaders
 from django.utils.datastructures import MultiValueDict
 
-from django_mcp.auth.left_out import Headers, Meta, Query
+from django_mcp.auth.left_out import Cookies, Headers, Meta, Query
 from django_mcp.conf import settings
 
 _VARIABLES: Final = frozenset(
@@ -57,7 +58,9 @@ def build_handler_request(source: HttpRequest, user: Any) -> HttpRequest:
     attribute whose name is that of credentials, such as `request.session`. The source is not changed,
     since the site's middleware may still read it.
     """
-    request = source.__class__.__new__(source.__class__)
+    kind: Any = source.__class__
+    cls = _without_session(kind)
+    request: HttpRequest = cls.__new__(cls)
     attributes = vars(request)
     for name, value in vars(source).items():
         # What middleware has made of the request may hold all of it.
@@ -67,14 +70,15 @@ def build_handler_request(source: HttpRequest, user: Any) -> HttpRequest:
         # Cached properties of ASGI and WSGI requests as well.
         attributes.pop(name, None)
     names = list_visible_names()
-    meta = Meta(
-        {name: value for name, value in source.META.items() if name in names},
-        left_out=source.META.keys() - names,
-    )
+    meta = Meta({name: value for name, value in source.META.items() if name in names})
+    meta.left_out = source.META.keys() - names
     request.META, attributes["headers"] = meta, Headers(meta)
     query, left_out = _keep_named(source.META.get("QUERY_STRING", ""))
     meta["QUERY_STRING"] = query
-    request.COOKIES = {}
+    cookies = Cookies()
+    # Django parses them when they are first read.
+    cookies.left_out = frozenset(source.COOKIES) if "HTTP_COOKIE" in meta.left_out else ()
+    request.COOKIES = cookies
     parameters = cast("Any", Query(query, encoding=source.encoding))
     request.GET = parameters
     parameters.left_out = left_out
@@ -95,6 +99,24 @@ def build_handler_request(source: HttpRequest, user: Any) -> HttpRequest:
 
     request.auser = auser
     return request
+
+
+class _WithoutSession:
+    """Says where values are kept, to who looks for the session of a browser."""
+
+    def __getattr__(self, name: str) -> Any:
+        text = f"{type(self).__name__!r} object has no attribute {name!r}"
+        if name == "session":
+            text += ": handlers have no session of a browser. ctx.session keeps values from call to call"
+        raise AttributeError(text, name=name, obj=self)
+
+
+@lru_cache
+def _without_session(cls: type[Any]) -> Any:
+    """Return the class of the request of a handler, for that of the client's request."""
+    if issubclass(cls, _WithoutSession):
+        return cls
+    return type(cls.__name__, (_WithoutSession, cls), {"__module__": cls.__module__})
 
 
 def list_visible_names() -> set[str]:

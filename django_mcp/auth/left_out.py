@@ -1,47 +1,77 @@
-"""The parts of a handler's request that tell the developer when a handler asks for what was left out."""
+"""The parts of a request of a handler or a view that tell the developer when it asks for what was left out."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import sys
+from collections.abc import Collection
 from typing import Any, Final
 
 from django.http import QueryDict
 from django.http.request import HttpHeaders
 
-from django_mcp.log import logger
+from django_mcp.log import LoggedKinds, logger
 
-MAX_TOLD: Final = 100
-"""How many names a process tells, since a handler may take names from its arguments."""
-
-_told: set[tuple[str, str]] = set()
+logged: Final = LoggedKinds(100)
+"""Of names and what they name; a handler may take names from its arguments."""
 
 _NEVER: Final = frozenset(["HTTP_AUTHORIZATION", "HTTP_COOKIE", "HTTP_PROXY_AUTHORIZATION"])
 
+_PASSING_ON: Final = (
+    *(f"{__name__}.", "collections.abc.", "django.forms.", "django.http.", "django.template."),
+    *("django.utils.datastructures.", "rest_framework.authentication.", "rest_framework.request."),
+)
+"""Modules that ask on behalf of their callers."""
 
-class Meta(dict[str, Any]):
-    """The `META` of a handler's request, with the names of what the source has besides."""
+_FRAMEWORKS: Final = (
+    *("django.", "django_filters.", "django_mcp.", "ninja.", "ninja_extra.", "rest_framework."),
+)
+"""Packages that ask for what any request may have, such as a language, and can do without it."""
 
-    def __init__(self, shown: Mapping[str, Any], left_out: Collection[str]) -> None:
-        super().__init__(shown)
-        self.left_out = left_out
+
+class _Telling(dict[str, Any]):
+    """A mapping of a request, with the names of what the client's request has besides."""
+
+    left_out: Collection[str] = ()
 
     def __missing__(self, name: str) -> Any:
         self._tell(name)
         raise KeyError(name)
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return a variable, or the default."""
-        if name not in self:
-            self._tell(name)
-        return super().get(name, default)
+    def __contains__(self, name: object) -> bool:
+        if super().__contains__(name):
+            return True
+        self._tell(name)
+        return False
 
-    def _tell(self, name: str) -> None:
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a value, or the default."""
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+    def _tell(self, name: Any) -> None:
+        raise NotImplementedError
+
+
+class Meta(_Telling):
+    """The `META` of a request."""
+
+    def _tell(self, name: Any) -> None:
         if name in self.left_out:
-            tell_header(name)
+            _tell_header(name)
+
+
+class Cookies(_Telling):
+    """The cookies of a request: none."""
+
+    def _tell(self, name: Any) -> None:
+        if name in self.left_out:
+            _tell("cookie", name, "Let a middleware add what the cookie says to the request.")
 
 
 class Headers(HttpHeaders):
-    """The headers of a handler's request."""
+    """The headers of a request."""
 
     def __init__(self, meta: Meta) -> None:
         super().__init__(meta)
@@ -53,7 +83,7 @@ class Headers(HttpHeaders):
         except KeyError:
             variable = self.to_wsgi_name(name)
             if variable in self._left_out:
-                tell_header(variable)
+                _tell_header(variable)
             raise
 
 
@@ -61,6 +91,11 @@ class Query(QueryDict):
     """The parameters of a handler's request."""
 
     left_out: Collection[str] = ()
+    advice = "Add it to HANDLER_QUERY if it holds no credentials."
+
+    def __contains__(self, name: object) -> bool:
+        self._tell(name)
+        return super().__contains__(name)
 
     def __getitem__(self, name: str) -> Any:
         self._tell(name)
@@ -71,35 +106,43 @@ class Query(QueryDict):
         self._tell(key)
         return super().getlist(key, default)
 
-    def _tell(self, name: str) -> None:
-        if name in self.left_out and _is_new("HANDLER_QUERY", name):
-            logger.warning(
-                "A handler asked for the parameter %r of the query, which this request has and handlers do "
-                "not see. Add it to HANDLER_QUERY if it holds no credentials.",
-                name,
-            )
+    def _tell(self, name: Any) -> None:
+        if name in self.left_out:
+            _tell("parameter of the query", name, self.advice)
 
 
-def tell_header(variable: str) -> None:
-    """Log, once for each name, that a handler asked for a header that was left out."""
-    if not _is_new("HANDLER_HEADERS", variable):
-        return
+class ViewQuery(Query):
+    """The parameters of the request of a view: some arguments of a tool."""
+
+    advice = "The query of a view has only arguments of the tool."
+
+
+def _tell_header(variable: str) -> None:
     name = HttpHeaders.parse_header_name(variable) or variable
     if variable in _NEVER:
-        logger.warning(
-            "A handler asked for the header %r, which handlers never see. Read ctx.user and ctx.auth.",
-            name,
-        )
+        advice = "Read request.user, or ctx.user and ctx.auth."
     else:
-        logger.warning(
-            "A handler asked for the header %r, which this request has and handlers do not see. Add it to "
-            "HANDLER_HEADERS if it holds no credentials.",
-            name,
-        )
+        advice = "Add it to HANDLER_HEADERS if it holds no credentials."
+    _tell("header", name, advice)
 
 
-def _is_new(setting: str, name: str) -> bool:
-    if (setting, name) in _told or len(_told) >= MAX_TOLD:
-        return False
-    _told.add((setting, name))
-    return True
+def _tell(what: str, name: str, advice: str) -> None:
+    """Log, once for each name, which code asked for what was left out, unless a framework did so itself."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and _module_of(frame).startswith(_PASSING_ON):
+        frame = frame.f_back
+    if frame is None or _module_of(frame).startswith(_FRAMEWORKS) or not logged.add((what, name)):
+        return
+    logger.warning(
+        "%s (line %d) asked for the %s %r, which this request has and handlers and views do not see. %s",
+        frame.f_globals.get("__name__"),
+        frame.f_lineno,
+        what,
+        name,
+        advice,
+    )
+
+
+def _module_of(frame: Any) -> str:
+    """Return the name of the module, with a dot."""
+    return f"{frame.f_globals.get('__name__')}."

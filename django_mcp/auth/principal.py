@@ -107,6 +107,10 @@ class Rejection:
     status: int = 401
 
 
+_KEY_TYPES = frozenset[type]((str, int))
+"""Of what identifies a user and is none."""
+
+
 class Principal:
     """The caller of an authenticated request.
 
@@ -117,6 +121,9 @@ class Principal:
         auth: the information in the credentials.
         source: the `Authenticator`, which can check later whether the credentials still hold.
         handle: by which `source` finds the credentials again; it stays in memory, and is never shown.
+
+    Raises:
+        TypeError: `user` is a name or a key.
     """
 
     __slots__ = ("__weakref__", "_shared_user", "_user", "auth", "handle", "key", "source")
@@ -132,6 +139,12 @@ class Principal:
         source: Any = None,
         handle: Any = None,
     ) -> None:
+        # Not `isinstance`, which loads a lazy user.
+        if user is not None and type(user) in _KEY_TYPES:
+            raise TypeError(
+                f"The user of a Principal is an object of the user model, not {user!r:.60}. Leave it out for callers "
+                "without an account."
+            )
         self.key = key
         self.auth = auth
         self.source = source

@@ -27,10 +27,13 @@ def find_places(call: Call) -> str:
     entry, failure = call.entry, call.failure
     if not isinstance(entry, ToolEntry) or failure is None:
         return ""
-    text, places = "", set[str]()
+    text, places, properties = "", set[str](), entry.input_schema.get("properties")
     for problem in failure.problems:
         steps = problem.pointer.split("/")[1:]
-        place = clean("/".join(_known_steps(entry.input_schema, steps)), MAX_CHARS)
+        # Most places are an argument as a whole, which takes 2 us so, and 6 us by the schema.
+        if len(steps) != 1 or not isinstance(properties, dict) or steps[0] not in properties:
+            steps = list(_known_steps(entry.input_schema, steps))
+        place = clean("/".join(steps), MAX_CHARS)
         longer = f"{text}, {place}" if text else place
         if place and place not in places and len(longer) <= MAX_CHARS:
             places.add(place)

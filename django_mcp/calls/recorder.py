@@ -8,9 +8,10 @@ import time
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 
-from django_mcp.calls.call import RecordedCall
+from django_mcp.calls.call import ERRORS, Failed, RecordedCall, Sent
 from django_mcp.calls.places import find_places
 from django_mcp.conf import settings
 from django_mcp.execution.background import QUEUE_FULL, BackgroundWriter, send_signal
@@ -23,6 +24,7 @@ from django_mcp.registry.entries import PromptEntry, TemplateEntry, ToolEntry
 from django_mcp.registry.registry import Registry
 from django_mcp.server.exchange.call import Call, FailureKind
 from django_mcp.server.exchange.caller import key_of
+from django_mcp.server.exchange.digests import digest_of
 from django_mcp.server.server import BaseServer
 from django_mcp.signals import tool_called
 
@@ -53,8 +55,8 @@ class _Written(Enum):
     RECORD = 2
 
 
-_Item = tuple[RecordedCall, _Written, bool]
-"""A call, what is to be written of it, and whether it is to be sent to receivers."""
+_Item = tuple[RecordedCall, _Written, bool, Sent | None]
+"""A call, what is to be written of it, whether it is to be sent to receivers, and what a record compares."""
 
 
 class _Shares:
@@ -99,7 +101,13 @@ class _Writer(BackgroundWriter[list[_Item]]):
         self._pruner = Pruner(PRUNE_EVERY_S, first_s=PRUNE_EVERY_S)
 
     def put(
-        self, call: RecordedCall, address: str | None, *, is_kept: bool, is_signalled: bool
+        self,
+        call: RecordedCall,
+        address: str | None,
+        *,
+        is_kept: bool,
+        is_signalled: bool,
+        sent: Sent | None = None,
     ) -> None:
         """Queue a call, unless the queue is full.
 
@@ -107,13 +115,14 @@ class _Writer(BackgroundWriter[list[_Item]]):
             address: that of an anonymous caller.
             is_kept: it is to be recorded, if its caller has not had too many recorded.
             is_signalled: it is to be sent to receivers.
+            sent: its arguments, which are compared with those of the call before if it is recorded.
         """
         kept, queue = _Written.RECORD if is_kept else _Written.NOTHING, self._queue
         queued = len(queue)
         weight = 1 if call.is_known else UNKNOWN_WEIGHT
         who = call.principal if call.user_id is None else f"user {call.user_id}"
         if is_kept and not self._shares.take(who, address, weight):
-            kept = _Written.COUNT
+            kept, sent = _Written.COUNT, None
             self._drop(1, TOO_MANY)
         # Who makes too many calls may not take the room of the others.
         is_spare = kept is _Written.COUNT and not is_signalled
@@ -121,7 +130,7 @@ class _Writer(BackgroundWriter[list[_Item]]):
             if not is_spare:
                 self._drop(1, QUEUE_FULL)
             return
-        queue.append((call, kept, is_signalled))
+        queue.append((call, kept, is_signalled, sent))
         # Not by the length of the queue, which the thread may have emptied since it was read.
         if not self._is_filled.is_set():
             self._wake()
@@ -133,18 +142,19 @@ class _Writer(BackgroundWriter[list[_Item]]):
         return [queue.popleft() for _ in range(min(len(queue), BATCH))]
 
     def _store(self, batch: list[_Item]) -> None:
-        calls = [call for call, kept, _ in batch if kept is _Written.RECORD]
-        counted = [call for call, kept, _ in batch if kept is _Written.COUNT]
+        calls = [call for call, kept, _, _ in batch if kept is _Written.RECORD]
+        counted = [call for call, kept, _, _ in batch if kept is _Written.COUNT]
+        compared = [(call, sent) for call, _, _, sent in batch if sent is not None]
         try:
             if calls or counted:
                 # Loads `django.db`, which importing a server must not.
                 from django_mcp.calls.rows import find_prunes, insert
 
-                insert(calls, counted)
+                insert(calls, counted, compared)
                 self._pruner.prune_if_due(*find_prunes())
         except Exception as error:  # noqa: BLE001 - the top of this thread's loop
             self._drop(len(calls), error)
-        for call, _, is_signalled in batch:
+        for call, _, is_signalled, _ in batch:
             if is_signalled:
                 send_signal(tool_called, call.server, call=call)
 
@@ -177,6 +187,9 @@ at_end(flush_calls)
 MAX_KEPT_BODY_BYTES = 16 * 1024
 """Arguments in a larger message are not recorded, even if the tool allows it."""
 
+MAX_COMPARED_BODY_BYTES = 4096
+"""Arguments in a larger message are not compared with those of the call before."""
+
 MAX_ARGUMENTS = 20
 MAX_ARGUMENTS_LENGTH = 4000
 
@@ -198,7 +211,11 @@ def record_call(
         noted = _note(server, call, answer, duration_s)
         writer = _writer.current or _writer.get()
         writer.put(
-            noted, call.exchange.caller.address, is_kept=is_recorded, is_signalled=is_signalled
+            noted,
+            call.exchange.caller.address,
+            is_kept=is_recorded,
+            is_signalled=is_signalled,
+            sent=_find_sent(call, noted) if is_recorded else None,
         )
 
 
@@ -214,6 +231,15 @@ def _note(
         # A wait that goes on has become longer since the run was timed, of which it is a part.
         queue_s = min(call.exchange.channel.find_waited_s(), handled_s)
         handler_s = handled_s - queue_s
+    times = call.query_times
+    if times is not None and not times.is_sampled:
+        times = None
+    outcome = _outcome(call, answer)
+    failed, fingerprint = None, ""
+    if outcome in ERRORS:
+        failed = _find_failed(call, answer)
+        same = (server.name, call.method, name if is_known else "", outcome)
+        fingerprint = _digest_error(*same, failed.kind, failed.error, failed.place)
     return RecordedCall(
         server=server,
         started_at=time.time() - duration_s,
@@ -221,7 +247,7 @@ def _note(
         method=call.method,
         name=name,
         is_known=is_known,
-        outcome=_outcome(call, answer),
+        outcome=outcome,
         reference=(failure.reference if failure is not None else None) or "",
         user_id=getattr(user, "pk", None),
         principal=clean_if_text(key_of(principal), 128),
@@ -231,13 +257,38 @@ def _note(
         arguments=_arguments(call),
         result_chars=call.result_chars,
         result_bytes=len(answer) if isinstance(answer, bytes) else 0,
+        is_cut=call.is_cut,
         queue_s=queue_s,
         handler_s=handler_s,
+        database_s=None if times is None else times.seconds,
+        queries=None if times is None else times.count,
         session=getattr(call.connection, "key", ""),
         error=clean(failure.error, 100) if failure is not None else "",
         coerced=clean(", ".join(call.coerced), 200) if call.coerced else "",
         faulty=find_places(call) if failure is not None and failure.problems else "",
+        fingerprint=fingerprint,
+        failed=failed,
     )
+
+
+@lru_cache(maxsize=1000)
+def _digest_error(*parts: str) -> str:
+    """Return the key of an `ErrorGroup`, of which a client chooses no part; kept, since it takes 2 us."""
+    return digest_of("\0".join(parts))[:32]
+
+
+def _find_failed(call: Call, answer: bytes | Refusal | None) -> Failed:
+    """Return how a call failed, of which nothing is a name or a value of the client's."""
+    failure = call.failure
+    if failure is None:
+        return Failed(kind=str(answer.code) if isinstance(answer, Refusal) else "")
+    kind, trace = failure.kind, failure.trace
+    # Arguments are refused in one way, wherever they are checked; what took too long is no place of the site.
+    if trace is None or kind is FailureKind.ARGUMENTS:
+        return Failed(kind=kind.value)
+    if kind is FailureKind.TIMEOUT:
+        return Failed(kind=kind.value, error=trace.error)
+    return Failed(kind=kind.value, error=trace.error, place=trace.place, trace=trace)
 
 
 def _outcome(call: Call, answer: bytes | Refusal | None) -> str:
@@ -294,6 +345,22 @@ def _arguments(call: Call) -> str:
     if len(kinds) < len(given):
         kinds["…"] = str(len(given) - len(kinds))
     return clean(encode(kinds).decode(), MAX_ARGUMENTS_LENGTH)
+
+
+def _find_sent(call: Call, noted: RecordedCall) -> Sent | None:
+    """Return the arguments to compare with those of the call before by the same caller; None: there is no such caller."""
+    given, entry = call.params.get("arguments"), call.entry
+    is_caller_known = noted.session or noted.principal or noted.user_id is not None
+    if type(given) is not dict or not isinstance(entry, ToolEntry) or not is_caller_known:
+        return None
+    if call.is_large or len(call.exchange.body) > MAX_COMPARED_BODY_BYTES:
+        return None
+    # The handler may still change what the client sent.
+    sent = encode(given)
+    if len(sent) > MAX_COMPARED_BODY_BYTES:
+        return None
+    properties = entry.input_schema.get("properties")
+    return Sent(properties if isinstance(properties, dict) else {}, sent)
 
 
 _KINDS = {str: "string", bool: "boolean", int: "integer", float: "number", dict: "object"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
@@ -12,14 +12,18 @@ from typing import Any, get_type_hints
 import msgspec
 from django.db import DEFAULT_DB_ALIAS, connections, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import F, Max, Min, Model, Q, QuerySet
+from django.db.models import Max, Min, Q, QuerySet
 from django.utils import timezone
 
-from django_mcp.calls.call import RecordedCall, step_of
+from django_mcp.calls.call import RecordedCall, Sent, step_of
+from django_mcp.calls.errors import add_errors, find_error_prunes
+from django_mcp.calls.repeats import find_repeats, keep, old_last_calls
+from django_mcp.calls.statements import insert_rows, upsert_rows
 from django_mcp.conf import settings
 from django_mcp.execution.db_connections import run_with_connections
 from django_mcp.execution.tables import AT_ONCE, delete_some
 from django_mcp.models.calls import CallRecord, CallTally
+from django_mcp.models.errors import ErrorTally
 from django_mcp.protocol.sanitize import clean
 
 _DAY = 24 * 60
@@ -27,12 +31,22 @@ _DAY = 24 * 60
 KEPT_MINUTES = {15: 2 * _DAY, 2 * 60: 8 * _DAY}
 """How long spans of each width are kept, in minutes: those of a chart's points, and some more.
 
-There are two widths because durations scatter: a short span has nearly as many tallies as calls."""
+A chart of a week would read eight times as many rows with the short spans alone."""
 
-WHAT = ("server", "method", "name", "outcome", "step")
+WHAT = ("server", "method", "name", "outcome")
 """Fields of calls and tallies by which calls are counted."""
 
-_KEY = ("width", "minute", *WHAT)
+PACKED = -1
+"""The step of a tally that has the calls of all steps; others are of workers of an earlier version."""
+
+Steps = dict[int, int]
+"""The number of calls with each step of duration."""
+
+SpanCount = tuple[tuple[Any, ...], Steps]
+"""The width, the minute and the values of `WHAT` of calls, and their steps."""
+
+_KEY = ("width", "minute", *WHAT, "step")
+_ERROR_KEY = ("width", "minute", "fingerprint")
 
 
 def text_fields(cls: type[Any]) -> tuple[str, ...]:
@@ -51,8 +65,11 @@ COLUMNS = (
     "step",
     "result_chars",
     "result_bytes",
+    "is_cut",
     "queue_ms",
     "handler_ms",
+    "database_ms",
+    "queries",
     "server",
     "user",
     *_TEXTS,
@@ -61,30 +78,42 @@ COLUMNS = (
 
 _find_texts = attrgetter(*_TEXTS)
 _NAME = COLUMNS.index("name")
-_COUNTED = itemgetter(*map(COLUMNS.index, ("minute", *WHAT)))
+_COUNTED = itemgetter(*map(COLUMNS.index, ("step", "minute", *WHAT)))
 
 
-def insert(calls: Sequence[RecordedCall], counted: Sequence[RecordedCall] = ()) -> None:
+def insert(
+    calls: Sequence[RecordedCall],
+    counted: Sequence[RecordedCall] = (),
+    compared: Sequence[tuple[RecordedCall, Sent]] = (),
+) -> None:
     """Write calls, from a thread that may use the database; raises its errors.
 
     Args:
         calls: get a row each, and are counted.
         counted: are counted only.
+        compared: those of `calls` whose arguments are compared with those of the calls before.
     """
     alias = router.db_for_write(CallRecord) or DEFAULT_DB_ALIAS
     connection = connections[alias]
     both = (*calls, *counted)
-    rows = _to_rows(both, connection, CallRecord._meta.get_field("user"))
-    tallies = tally(
-        _COUNTED(row if call.is_known else (*row[:_NAME], "", *row[_NAME + 1 :]))
-        for call, row in zip(both, rows, strict=True)
-    )
+    failed = [call for call in both if call.failed is not None]
 
     def write() -> None:
+        # Before the transaction, since SQLite would not let one that has read wait for the lock.
+        last = find_repeats(alias, compared) if compared else []
+        rows = _to_rows(both, connection, CallRecord._meta.get_field("user"))
+        tallies = tally(
+            _COUNTED(row if call.is_known else (*row[:_NAME], "", *row[_NAME + 1 :]))
+            for call, row in zip(both, rows, strict=True)
+        )
         with transaction.atomic(alias):
             if calls:
                 insert_rows(connection, CallRecord, COLUMNS, rows[: len(calls)])
+            keep(alias, last)
             # Last, since other processes wait for these rows until the transaction ends.
+            if failed:
+                add_errors(failed)
+                _add_error_tallies(alias, failed)
             add_tallies(alias, tallies)
 
     run_with_connections(write, is_own_write=True)
@@ -113,8 +142,11 @@ def _to_rows(
             step_of(duration_ms),
             call.result_chars,
             call.result_bytes,
+            call.is_cut,
             None if call.queue_s is None else call.queue_s * 1000,
             None if call.handler_s is None else call.handler_s * 1000,
+            None if call.database_s is None else call.database_s * 1000,
+            call.queries,
             servers[server],
             users[user],
             *_find_texts(call),
@@ -123,76 +155,74 @@ def _to_rows(
     return rows
 
 
-def insert_rows(
-    connection: BaseDatabaseWrapper,
-    model: type[Model],
-    columns: Sequence[str],
-    rows: Sequence[tuple[Any, ...]],
-    suffix: str = "",
-) -> None:
-    """Insert rows in the order given.
+def tally(calls: Iterable[tuple[Any, ...]]) -> list[SpanCount]:
+    """Count calls, in an order that is the same for all processes.
 
     Args:
-        model: the model of the table.
-        columns: names of the model's fields, in the order of a row's values.
-        rows: values in the form of the database driver.
-        suffix: the end of the statement, such as an `ON CONFLICT` clause.
+        calls: the step, the minute and the values of `WHAT` of each call.
     """
-    quote = connection.ops.quote_name
-    targets: list[Any] = [model._meta.get_field(name) for name in columns]
-    names = ", ".join(quote(field.column) for field in targets)
-    target = f"INSERT INTO {quote(model._meta.db_table)} ({names})"
-    with connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            # One text, which the database parses: a tenth of this process's cost of binding a
-            # parameter for each value.
-            values = ", ".join(
-                f"(item->>{at})::{field.cast_db_type(connection)}"
-                for at, field in enumerate(targets)
-            )
-            text = msgspec.json.encode(rows, enc_hook=str).decode()
-            source = f"{values} FROM json_array_elements(%s) AS item"
-            cursor.execute(f"{target} SELECT {source} {suffix}", [text])
-        else:
-            marks = ", ".join(["%s"] * len(targets))
-            cursor.executemany(f"{target} VALUES ({marks}) {suffix}", rows)
-
-
-def tally(calls: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Return rows of `CallTally`, in an order that is the same for all processes.
-
-    Args:
-        calls: the minute and the values of `WHAT` of each call.
-    """
-    tallies: Counter[tuple[Any, ...]] = Counter()
+    tallies: defaultdict[tuple[Any, ...], Counter[int]] = defaultdict(Counter)
     # By minute first: a batch has one or two.
-    for (minute, *what), count in Counter(calls).items():
+    for (step, minute, *what), count in Counter(calls).items():
         for width in KEPT_MINUTES:
-            tallies[width, minute - minute % width, *what] += count
+            tallies[width, minute - minute % width, *what][step] += count
     # Without a fixed order, two processes that wait for each other's rows would deadlock.
-    return [(*key, count) for key, count in sorted(tallies.items())]
+    return sorted(tallies.items(), key=itemgetter(0))
 
 
-def add_tallies(using: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Add rows of `tally` to existing ones, in the caller's transaction."""
-    connection = connections[using]
-    quote = connection.ops.quote_name
-    key, calls = ", ".join(map(quote, _KEY)), quote("calls")
-    if connection.vendor == "mysql":
-        suffix = f"ON DUPLICATE KEY UPDATE {calls} = {calls} + VALUES({calls})"
-        insert_rows(connection, CallTally, (*_KEY, "calls"), rows, suffix)
-        return
-    if connection.features.supports_update_conflicts_with_target:
-        total = f"{quote(CallTally._meta.db_table)}.{calls} + excluded.{calls}"
-        suffix = f"ON CONFLICT ({key}) DO UPDATE SET {calls} = {total}"
-        insert_rows(connection, CallTally, (*_KEY, "calls"), rows, suffix)
-        return
-    tallies = CallTally.objects.using(using)
-    for *key_values, count in rows:
-        values = dict(zip(_KEY, key_values, strict=True))
-        _, is_new = tallies.get_or_create(**values, defaults={"calls": count})
-        if not is_new:
-            tallies.filter(**values).update(calls=F("calls") + count)
+def add_tallies(using: str, tallies: Sequence[SpanCount]) -> None:
+    """Add the counts of `tally` to existing ones, in the caller's transaction."""
+    counts = [(*key, PACKED, sum(steps.values())) for key, steps in tallies]
+    upsert_rows(
+        using, CallTally, (*_KEY, "calls"), counts, key=_KEY, changed=("calls",), is_sum=True
+    )
+    # The transaction has changed these rows, so that no other can change them until it ends.
+    known = _find_steps(using, [key for key, _ in tallies])
+    packed = []
+    for key, steps in tallies:
+        total = Counter(known.get(key)) + Counter(steps)
+        packed.append((*key, PACKED, 0, pack(total)))
+    columns = (*_KEY, "calls", "steps")
+    upsert_rows(using, CallTally, columns, packed, key=_KEY, changed=("steps",))
+
+
+def _add_error_tallies(using: str, failed: Sequence[RecordedCall]) -> None:
+    tallies: Counter[tuple[Any, ...]] = Counter()
+    for call in failed:
+        minute = int(call.started_at // 60)
+        for width in KEPT_MINUTES:
+            tallies[width, minute - minute % width, call.fingerprint] += 1
+    # In the order of all processes, see `tally`.
+    rows = [(*key, count) for key, count in sorted(tallies.items())]
+    columns = (*_ERROR_KEY, "calls")
+    upsert_rows(using, ErrorTally, columns, rows, key=_ERROR_KEY, changed=("calls",), is_sum=True)
+
+
+def pack(steps: Steps) -> str:
+    """Return steps as a tally has them."""
+    return msgspec.json.encode(steps).decode()
+
+
+def unpack(step: int, calls: int, steps: str | None) -> Steps:
+    """Return the steps of a tally with these values."""
+    return _DECODER.decode(steps) if steps else {step: calls}
+
+
+_DECODER = msgspec.json.Decoder(Steps)
+
+
+def _find_steps(using: str, keys: Iterable[tuple[Any, ...]]) -> dict[tuple[Any, ...], Steps]:
+    names: defaultdict[tuple[int, int], set[str]] = defaultdict(set)
+    for width, minute, _, _, name, _ in keys:
+        names[width, minute].add(name)
+    return {
+        tuple(key): unpack(PACKED, 0, steps)
+        for (width, minute), called in names.items()
+        for *key, steps in CallTally.objects.using(using)
+        .filter(width=width, minute=minute, step=PACKED, name__in=called)
+        .exclude(steps=None)
+        .values_list(*_KEY[:-1], "steps")
+    }
 
 
 def old_calls(now: datetime) -> QuerySet[CallRecord]:
@@ -202,22 +232,25 @@ def old_calls(now: datetime) -> QuerySet[CallRecord]:
     return calls.none() if days is None else calls.filter(started_at__lt=now - timedelta(days=days))
 
 
-def old_tallies(now: datetime) -> QuerySet[CallTally]:
-    """Return the counts of calls past their retention, and those that no chart shows."""
+def old_tallies(now: datetime, model: type[CallTally | ErrorTally] = CallTally) -> QuerySet[Any]:
+    """Return the counts of calls, or of errors, past their retention, and those that no chart shows."""
     minute, days = int(now.timestamp() // 60), settings.CALL_RETENTION_DAYS
     old = Q()
     for width, kept in KEPT_MINUTES.items():
         reach = kept if days is None else min(kept, days * 24 * 60)
         old |= Q(width=width, minute__lte=minute - reach - width)
-    return CallTally.objects.using(router.db_for_write(CallRecord)).filter(old)
+    return model.objects.using(router.db_for_write(CallRecord)).filter(old)
 
 
 def find_prunes() -> list[Callable[[], int]]:
-    """Return what deletes old calls, old counts, and calls above `MAX_CALL_RECORDS`; see `Pruner`."""
+    """Return what deletes old calls, counts and errors, and those above their limits; see `Pruner`."""
     now = timezone.now()
     return [
         lambda: delete_some(old_calls(now)),
         lambda: delete_some(old_tallies(now)),
+        lambda: delete_some(old_tallies(now, ErrorTally)),
+        *find_error_prunes(now),
+        lambda: delete_some(old_last_calls(now.timestamp())),
         _SurplusPruner(),
     ]
 

@@ -18,13 +18,18 @@ def _runner(checks: list[Check]) -> Check:
         # Each adds its own checks when it is imported.
         from django_mcp.checks import (  # noqa: F401
             access,
+            direct_calls,
             entries,
             frozen,
             listing,
             middleware,
+            misplaced_writes,
+            nobodys,
+            owners,
             serving,
             site,
             transactions,
+            unasked,
         )
 
         load_parts("checks")

@@ -15,7 +15,7 @@ from django_mcp.auth.addresses import METADATA_PATH
 from django_mcp.auth.authenticator import Authenticator
 from django_mcp.auth.named_scopes import names_scopes
 from django_mcp.checks.asked import find_asked
-from django_mcp.checks.declared import check
+from django_mcp.checks.declared import check, list_some
 from django_mcp.conf import settings
 from django_mcp.endpoints.mounts import find_mounts
 from django_mcp.endpoints.usable_entries import find_key_readers, find_unguarded
@@ -101,7 +101,7 @@ def _open_tools(server: MCPServer) -> Iterator[CheckMessage]:
     if tools:
         yield checks.Warning(
             f"The MCP server {server.name!r} is public, so everybody may use its tools that "
-            f"are not marked as read-only: {_list_some(tools)}.",
+            f"are not marked as read-only: {list_some(tools)}.",
             hint="Mark them with read_only=True if they change nothing, give them a permission, or "
             "set authenticators instead of PUBLIC.",
             id="django_mcp.W006",
@@ -130,7 +130,7 @@ def check_unlimited() -> Iterator[CheckMessage]:
             kinds = ", ".join(dict.fromkeys(type(each).__name__ for each in authenticators))
             yield checks.Warning(
                 f"Scopes of the MCP server {server.name!r} limit nobody: its authenticators ({kinds}) know no scopes, so "
-                f"that every user who signs in passes: {_list_some(asking)}.",
+                f"that every user who signs in passes: {list_some(asking)}.",
                 hint="Name who may with permission=, which is about users, or set an authenticator whose credentials "
                 "have scopes, such as API keys or OAuth.",
             )
@@ -155,7 +155,7 @@ def check_open_tools() -> Iterator[CheckMessage]:
         if names:
             yield Info(
                 f"The MCP server {server.name!r} has authenticators and is public: without signing in, everybody "
-                f"may use {len(names)} of its tools: {_list_some(names)}.",
+                f"may use {len(names)} of its tools: {list_some(names)}.",
                 hint="Give a permission to tools that return what is not for everybody, such as "
                 "permission=lambda user: user.is_authenticated, or take PUBLIC out.",
             )
@@ -355,16 +355,12 @@ def check_tools_without_scope() -> Iterator[CheckMessage]:
         ]
         if unsaid and any(tool in needs.scopes for tool in tools):
             yield checks.Warning(
-                f"Every token may call {_list_some(unsaid)} of the MCP server {server.name!r}, "
+                f"Every token may call {list_some(unsaid)} of the MCP server {server.name!r}, "
                 "which name no scope, while its other tools need scopes.",
                 hint="Set the SCOPES of the server, which hold for tools that name none, or write "
                 "scopes=() on the tools that every token may call.",
                 id="django_mcp.O023",
             )
-
-
-def _list_some(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (" and more" if len(names) > 5 else "")
 
 
 @check(Tags.security, id="django_mcp.W010")

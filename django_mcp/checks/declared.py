@@ -1,4 +1,4 @@
-"""Decorator with which the modules of this package declare their checks."""
+"""What the modules of this package declare their checks with."""
 
 from __future__ import annotations
 
@@ -49,3 +49,8 @@ def check(
         return run
 
     return decorate
+
+
+def list_some(names: list[str]) -> str:
+    """Return the first names for a message, and whether there are more."""
+    return ", ".join(names[:5]) + (" and more" if len(names) > 5 else "")

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
+from functools import partial
 from itertools import chain
 from types import CellType
 from typing import Any, get_args, get_origin
@@ -23,8 +24,10 @@ from msgspec import Struct
 
 from django_mcp import signals
 from django_mcp.checks.declared import check
-from django_mcp.checks.discarded import find_discarded, read_function
+from django_mcp.checks.discarded import find_discarded
+from django_mcp.checks.function_text import read_function
 from django_mcp.conf import settings
+from django_mcp.models import HealthAlert
 from django_mcp.protocol.json import to_pointer
 from django_mcp.protocol.subschemas import KEYWORDS, walk
 from django_mcp.protocol.tokens import estimate_tokens
@@ -122,7 +125,7 @@ def _admits_nothing(annotation: Any) -> bool:
 
 @check(id="django_mcp.W038")
 def check_discarded() -> Iterator[CheckMessage]:
-    """W038: a function calls a coroutine function without `await`, or discards the queryset that it made."""
+    """W038: a function calls a coroutine function without `await`, or discards a queryset or a change that it made."""
     for server in all_servers():
         registry = server.registry
         handlers = [*(each.handler for each in registry.entries()), *registry.completers.values()]
@@ -140,19 +143,43 @@ def check_unreachable_templates() -> Iterator[CheckMessage]:
     """W027: a resource template is never read, because an earlier one matches the same URIs."""
     for server in all_servers():
         rules = server.engine.derived.requirements.rules
-        first_by_form: dict[str, TemplateEntry] = {}
+        earlier: list[TemplateEntry] = []
         for template in server.registry.templates.values():
-            first = first_by_form.setdefault(_VARIABLE.sub("{}", template.key), template)
-            # A caller who does not see the first reads the other one.
-            if first is not template and rules.get(first, set()) <= rules.get(template, set()):
-                yield checks.Warning(
-                    f"{template.source}: the template {template.key!r} is never read, because "
-                    f"{first.key!r} of {first.source} matches the same URIs.",
-                    hint="Give one of them another scheme or path.",
-                )
+            samples = _make_samples(template.key)
+            for first in earlier:
+                # A caller who does not see the first reads the other one.
+                if rules.get(first, set()) <= rules.get(template, set()) and all(
+                    first.template.match(sample) is not None for sample in samples
+                ):
+                    yield checks.Warning(
+                        f"{template.source}: the template {template.key!r} is never read, because "
+                        f"{first.key!r} of {first.source} matches the same URIs.",
+                        hint="Give one of them another scheme or path, or register the narrower one first.",
+                    )
+                    break
+            earlier.append(template)
 
 
-_VARIABLE = re.compile(r"\{\w+\}")
+_VARIABLE = re.compile(r"\{([+/?]?)([^{}]*)\}")
+_SAMPLES = {"": ("q7x", "x8:@$"), "+": ("q7x/x8", "q7x?x8"), "/": ("/q7x", "/x8")}
+"""Values by the operator of a variable, which no literal has by chance."""
+
+
+def _make_samples(template: str) -> list[str]:
+    """Return URIs of a template, which one that matches each of its URIs has to match."""
+
+    def fill(found: re.Match[str], *, place: int, has_query: bool) -> str:
+        operator, names = found.groups()
+        if operator == "?":
+            pairs = "&".join(f"{name.removesuffix('*')}=q7x" for name in names.split(","))
+            return f"?{pairs}" if has_query else ""
+        value = _SAMPLES[operator][place]
+        return value * 2 if place and names.endswith("*") else value
+
+    return [
+        _VARIABLE.sub(partial(fill, place=place, has_query=bool(place)), template)
+        for place in range(2)
+    ]
 
 
 @check(Tags.security, id="django_mcp.W025")
@@ -184,21 +211,40 @@ def _is_wrapped(function: Any) -> bool:
         each = waiting.pop()
         if each is function:
             return named is not function
-        if callable(each) and id(each) not in found:
+        # What cannot be called is looked at only if the name stands for it, as for a task of a queue.
+        if (callable(each) or each is named) and id(each) not in found:
             found.add(id(each))
-            waiting += [getattr(each, name, None) for name in _WRAPS]
-            cells = getattr(each, "__closure__", None) or ()
-            waiting += [cell.cell_contents for cell in cells if cell != _EMPTY_CELL]
+            waiting += _find_kept(each)
     return False
 
 
-_WRAPS = ("__wrapped__", "__func__", "func")
+def _find_kept(wrapper: Any) -> Iterator[Any]:
+    """Yield what a function or an object keeps, such as the function that it calls."""
+    slots = [
+        name
+        for cls in type(wrapper).__mro__
+        for name in vars(cls).get("__slots__", ())
+        if isinstance(name, str)
+    ]
+    kept = [getattr(wrapper, name, None) for name in (*_WRAPS, *slots)]
+    kept += getattr(wrapper, "__dict__", {}).values()
+    cells = getattr(wrapper, "__closure__", None) or ()
+    kept += [cell.cell_contents for cell in cells if cell != _EMPTY_CELL]
+    for each in kept:
+        yield each
+        if isinstance(each, dict):
+            yield from each.values()
+        elif isinstance(each, list | tuple | set | frozenset):
+            yield from each
+
+
+_WRAPS = ("__wrapped__", "__func__", "__self__", "func", "args", "keywords")
 """Where a function, a method, and a partial or what asgiref makes keep the function that they call."""
 
 _EMPTY_CELL = CellType()
 
 _MAX_WRAPPERS = 50
-"""Functions that are looked at."""
+"""Functions and objects that are looked at."""
 
 
 @check(id="django_mcp.W030")
@@ -289,6 +335,30 @@ def check_descriptions() -> Iterator[CheckMessage]:
                 )
 
 
+_READING = re.compile(
+    r"(?:count|describe|fetch|find|get|list|look_?up|read|search|show|view)(?:_|$)"
+)
+"""Begins the names of tools that read."""
+
+
+@check(id="django_mcp.I015")
+def check_reading_tools() -> Iterator[CheckMessage]:
+    """I015: tools are named as those that read, and do not say that they only read."""
+    for server in all_servers():
+        names = [
+            tool.name
+            for tool in server.registry.tools.values()
+            if not tool.stated_hints and tool.redirect is None and _READING.match(tool.name)
+        ]
+        if names:
+            yield Info(
+                f"{', '.join(names[:10])}{' and others' if len(names) > 10 else ''} of the server {server.name!r} may "
+                "delete data, as far as clients are told: many ask the user before each call, and keys that only read "
+                "do not see them.",
+                hint="Give tools that change nothing read_only=True, and others destructive=False or True.",
+            )
+
+
 @check(id="django_mcp.I012")
 def check_recorded_arguments() -> Iterator[CheckMessage]:
     """I012: tools have `record_arguments=True`, and no calls are recorded."""
@@ -310,14 +380,23 @@ def check_recorded_arguments() -> Iterator[CheckMessage]:
 @check(id="django_mcp.W043")
 def check_senders() -> Iterator[CheckMessage]:
     """W043: a receiver of a signal waits for a sender that is no server, and so never runs."""
-    senders = {id(server) for server in all_servers()} | {id(None)}
+    servers = {id(server) for server in all_servers()} | {id(None)}
+    alerts = {id(HealthAlert), id(None)}
     for name, signal in vars(signals).items():
+        # Alerts are about the whole site.
+        is_alert = name.startswith("alert_")
+        senders, wanted = (alerts, "not HealthAlert") if is_alert else (servers, "no server")
+        right = (
+            "the model HealthAlert"
+            if is_alert
+            else "the MCPServer itself: write sender=default_server"
+        )
         for key, receiver, *_rest in signal.receivers if isinstance(signal, Signal) else ():
             function = receiver() if isinstance(receiver, ReferenceType) else receiver
             if key[1] not in senders and function is not None:
                 yield checks.Warning(
-                    f"{describe_source(function)} never runs: it receives {name} of a sender that is no server.",
-                    hint="The sender is the MCPServer itself: write sender=default_server, or leave sender= out.",
+                    f"{describe_source(function)} never runs: it receives {name} of a sender that is {wanted}.",
+                    hint=f"The sender is {right}, or leave sender= out.",
                 )
 
 

@@ -8,20 +8,25 @@ from __future__ import annotations
 import re
 import sys
 import sysconfig
+import threading
 from collections.abc import Iterator
+from contextvars import ContextVar
 from inspect import unwrap
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from asgiref.local import Local
 from django.conf import global_settings
 from django.conf import settings as site_settings
 from django.core import checks
 from django.core.checks import CheckMessage, Error, Info, Tags
+from django.utils import timezone, translation
 from django.utils.functional import Promise
 from django.utils.module_loading import import_string
 
 from django_mcp.checks.asgi import skips_middleware
-from django_mcp.checks.declared import check
+from django_mcp.checks.declared import check, list_some
+from django_mcp.checks.owners import find_user_model
 from django_mcp.checks.site import check_middleware
 from django_mcp.conf import settings
 from django_mcp.endpoints.mounts import find_mounts
@@ -65,11 +70,29 @@ def check_skipped_rules() -> Iterator[CheckMessage]:
         )
 
 
+@check(id="django_mcp.W054")
+def check_kept_values() -> Iterator[CheckMessage]:
+    """W054: middleware that keeps something of each request for other code, such as its user, keeps nothing of calls."""
+    paths = [path for path in _find_of_site() if _keeps(path)]
+    if paths and find_mounts():
+        subject = "These entries" if len(paths) > 1 else "This entry"
+        if skips_middleware():
+            why = "and MCP calls pass by"
+        else:
+            why = "and for MCP calls before it is known who calls, and not in the thread of the handler"
+        yield checks.Warning(
+            f"{subject} of MIDDLEWARE may keep something of each request for other code, such as its user or time zone, {why}: "
+            f"{', '.join(paths)}.",
+            hint="Keep it from a function of DJANGO_MCP['MIDDLEWARE'], in a ContextVar: exchange.caller.principal.user "
+            "is the user. Silence this if no MCP call runs code that reads it, such as receivers of signals.",
+        )
+
+
 @check(deploy=True, id="django_mcp.I001")
 def check_skipped_middleware() -> Iterator[CheckMessage]:
     """I001: the site's middleware does not run for the consumer."""
-    # W034 reports the others.
-    skipped = [path for path in _find_skipped() if not _refuses(path)]
+    # W034 and W054 report the others.
+    skipped = [path for path in _find_skipped() if not _refuses(path) and not _keeps(path)]
     if skipped:
         yield Info(
             "Where django_mcp_application serves the MCP endpoint, this MIDDLEWARE of the site "
@@ -117,6 +140,32 @@ def check_languages() -> Iterator[CheckMessage]:
     )
 
 
+@check(id="django_mcp.I018")
+def check_time_zones() -> Iterator[CheckMessage]:
+    """I018: users have a time zone, which nothing activates for calls that take a date and time."""
+    users = find_user_model()
+    fields = () if users is None else users._meta.concrete_fields
+    zone = next((each for each in fields if _ZONE.fullmatch(each.name)), None)
+    if zone is None or not site_settings.USE_TZ or check_middleware():
+        return
+    own = [path for path in settings.MIDDLEWARE if not path.startswith("django_mcp.")]
+    tools = [
+        tool.name
+        for server in all_servers()
+        for tool in server.registry.tools.values()
+        if "date-time" in str(tool.input_schema)
+    ]
+    if tools and not any(map(_keeps, own)):
+        yield Info(
+            f"Users have a time zone ({zone}), and nothing activates it for MCP calls: {list_some(tools)} "
+            f"{'read' if len(tools) > 1 else 'reads'} times without an offset in {site_settings.TIME_ZONE}.",
+            hint="Activate it in a function of DJANGO_MCP['MIDDLEWARE']. Silence this if all times are those of the site.",
+        )
+
+
+_ZONE = re.compile(r"(user_?)?(time_?zone|tz)(_?(id|name))?", re.IGNORECASE)
+
+
 _LANGUAGE = re.compile(r"locale|language|i18n|translat", re.IGNORECASE)
 
 
@@ -162,13 +211,17 @@ def _load(path: str) -> Any:
         return None
 
 
-def _find_skipped() -> list[str]:
+def _find_of_site() -> list[str]:
     # What Django's own does is done by the endpoint, or means nothing there.
-    skipped = [
+    return [
         path
         for path in site_settings.MIDDLEWARE
         if path not in settings.MIDDLEWARE and not path.startswith("django.")
     ]
+
+
+def _find_skipped() -> list[str]:
+    skipped = _find_of_site()
     return skipped if skipped and skips_middleware() else []
 
 
@@ -186,6 +239,53 @@ def _refuses(path: str) -> bool:
         for value in vars(each).values() if isinstance(each, type) else (each,):
             read.add(getattr(value, "__func__", value))
     return read.refuses
+
+
+def _keeps(path: str) -> bool:
+    """Return whether the code of a middleware names what keeps values of a thread or of a context.
+
+    `activate()` of Django's time zones and languages is such a name.
+    """
+    factory = _load(path)
+    classes = factory.__mro__ if isinstance(factory, type) else (factory,)
+    seen: set[Any] = set()
+    return any(
+        _names_storage(getattr(value, "__func__", value), path.partition(".")[0], seen)
+        for each in classes
+        if each is not None and not _is_of_framework(each)
+        for value in (list(vars(each).values()) if isinstance(each, type) else [each])
+    )
+
+
+_STORAGES = (threading.local, Local, ContextVar)
+_MODULES = (timezone, translation)
+_ACTIVATE = frozenset(("activate", "override"))
+_ACTIVATING = tuple(getattr(module, name) for module in _MODULES for name in sorted(_ACTIVATE))
+
+
+def _names_storage(function: Any, package: str, seen: set[Any]) -> bool:
+    """Return whether a function, or one of the same package that it calls, names a storage."""
+    function = unwrap(function) if callable(function) else function
+    if not isinstance(function, FunctionType) or function in seen:
+        return False
+    seen.add(function)
+    if function.__module__.partition(".")[0] != package:
+        return False
+    names = _Code()
+    names.read(function.__code__)
+    for name in names.names:
+        value = function.__globals__.get(name)
+        if isinstance(value, ModuleType) and value.__name__.partition(".")[0] == package:
+            held: list[Any] = [vars(value).get(each) for each in names.names]
+        else:
+            held = [value, *(vars(value).values() if isinstance(value, type) else ())]
+        if any(isinstance(each, _STORAGES) or _names_storage(each, package, seen) for each in held):
+            return True
+        is_named = any(value is each for each in _MODULES) and not _ACTIVATE.isdisjoint(names.names)
+        # Not by `in`, which would compare with what the site wrote.
+        if is_named or any(value is each for each in _ACTIVATING):
+            return True
+    return False
 
 
 def _is_of_framework(value: Any) -> bool:
@@ -230,16 +330,17 @@ class _Code:
         function = unwrap(function) if callable(function) else function
         if isinstance(function, FunctionType) and function not in self._seen:
             self._seen.add(function)
-            for name in self._read(function.__code__):
+            for name in self.read(function.__code__):
                 value = function.__globals__.get(name)
                 if isinstance(value, FunctionType) and _is_of_project(value):
                     self.add(value)
 
-    def _read(self, code: CodeType) -> set[str]:
+    def read(self, code: CodeType) -> set[str]:
+        """Read what a code object names, with those inside of it, and return it."""
         names = set(code.co_names)
         for constant in code.co_consts:
             if isinstance(constant, CodeType):
-                names |= self._read(constant)
+                names |= self.read(constant)
             else:
                 # The names of arguments are in a tuple.
                 self._constants.update(constant if isinstance(constant, tuple) else [constant])

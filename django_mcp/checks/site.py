@@ -6,13 +6,14 @@ import functools
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from email.message import Message
 from email.parser import HeaderParser
 from importlib import metadata
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from django.apps import apps
 from django.conf import settings as site_settings
@@ -26,9 +27,11 @@ from django_mcp.checks.declared import check
 from django_mcp.conf import SETTINGS, find_problems, settings
 from django_mcp.endpoints.mounts import find_decorated
 from django_mcp.middleware import find_synchronous
+from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.registry.problems import find_near
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.servers import all_servers, default_server
+from django_mcp.signals import tool_called
 from django_mcp.telemetry.setup import has_library
 
 DISTRIBUTION = "django-mcp-endpoints"
@@ -42,39 +45,60 @@ _LATER = re.compile(r"test|conftest|views$|urls$")
 """Modules that others import, and only later."""
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*\(?([^;)]*)\)?\s*(?:;(.*))?")
+_WITH_HANDSHAKE = [each.name for each in REVISIONS if not each.is_stateless]
+"""The names of the revisions with sessions, the oldest first."""
+
 _FLOOR = re.compile(r"(>=|!=)\s*([0-9][0-9.]*)(?![0-9.*])")
 
 
 @check()
 def check_settings() -> Iterator[CheckMessage]:
-    """E001, E002: a wrong value, an unknown key."""
+    """E001, E002, W050: a wrong value, an unknown key, or one that stands outside of `DJANGO_MCP`."""
     for problem in find_problems(getattr(site_settings, "DJANGO_MCP", {})):
         id_ = "django_mcp.E002" if problem.is_unknown else "django_mcp.E001"
         yield Error(problem.message, hint=problem.hint, id=id_)
+    given = _find_given()
     for name in filter(str.isupper, dir(site_settings)):
-        key = name.removeprefix("DJANGO_MCP_")
-        if key != name and key in SETTINGS:
-            yield Error(
-                f"Nothing reads the setting {name}.",
-                hint=f"Write it into the dict: DJANGO_MCP = {{{key!r}: ...}}.",
-                id="django_mcp.E002",
-            )
-        elif name != "DJANGO_MCP" and (
-            find_near(name, ["DJANGO_MCP"], cutoff=0.9) or _holds_settings(name)
-        ):
-            yield Error(
-                f"Nothing reads the setting {name}.",
-                hint="Did you mean 'DJANGO_MCP'?",
-                id="django_mcp.E002",
-            )
+        key = _PREFIX.sub("", name)
+        if name == "DJANGO_MCP" or (key in SETTINGS and key in given):
+            # The settings may write `DJANGO_MCP` with others of their own.
+            continue
+        near = find_near(key, SETTINGS, cutoff=0.85) if key != name else []
+        is_dict_of_ours = _holds_settings(name)
+        if near:
+            hint = f"Write it into the dict: DJANGO_MCP = {{{near[0]!r}: ...}}."
+        elif find_near(name, ["DJANGO_MCP"], cutoff=0.9) or is_dict_of_ours:
+            hint = "Did you mean 'DJANGO_MCP'?"
+        else:
+            continue
+        # The site may have an MCP_NAME of its own, and an MCP_CONFIG beside `DJANGO_MCP`.
+        is_missing = is_dict_of_ours and not hasattr(site_settings, "DJANGO_MCP")
+        is_ours = name.startswith("DJANGO") or name == "MCP" or is_missing
+        yield (Error if is_ours else checks.Warning)(
+            f"Nothing reads the setting {name}.",
+            hint=hint,
+            id="django_mcp.E002" if is_ours else "django_mcp.W050",
+        )
+
+
+_PREFIX = re.compile(r"^(DJANGO_?)?MCP_")
+"""What a setting begins with that is meant to be one in `DJANGO_MCP`."""
+
+
+def _find_given() -> Collection[str]:
+    """Return the keys of `DJANGO_MCP`."""
+    value = getattr(site_settings, "DJANGO_MCP", None)
+    return value.keys() if isinstance(value, dict) else ()
 
 
 def _holds_settings(name: str) -> bool:
-    """Return whether a setting such as `DJANGO_MCP_ENDPOINTS` is what `DJANGO_MCP` is meant to be."""
-    if "MCP" not in name or hasattr(site_settings, "DJANGO_MCP"):
-        return False
-    value = getattr(site_settings, name)
-    return isinstance(value, dict) and bool(value) and value.keys() <= SETTINGS.keys()
+    """Return whether a setting such as `MCP_CONFIG` is what `DJANGO_MCP` is meant to be.
+
+    A part that `DJANGO_MCP` is made of is not.
+    """
+    value: Any = getattr(site_settings, name) if "MCP" in name else None
+    is_ours = isinstance(value, dict) and bool(value) and value.keys() <= SETTINGS.keys()
+    return is_ours and any(key not in _find_given() for key in value)
 
 
 @check(id="django_mcp.E003")
@@ -117,6 +141,56 @@ def check_telemetry() -> Iterator[CheckMessage]:
             "DJANGO_MCP['TELEMETRY'] is 'native', and opentelemetry-api is not installed: nothing is measured.",
             hint=f'Install it: pip install "{DISTRIBUTION}[otel]". Or set TELEMETRY to "propagate" or "off".',
         )
+
+
+@check(id="django_mcp.W048")
+def check_settings_without_effect() -> Iterator[CheckMessage]:
+    """W048: a setting has no effect beside another one."""
+    # Settings for development may switch spans off, and leave the details.
+    has_no_spans = "TELEMETRY" not in _find_given()
+    # Receivers get the numbers, recorded or not.
+    records_none = not (settings.RECORD_CALLS or tool_called.receivers)
+    pairs = (
+        ("TELEMETRY_DETAILS", has_no_spans, "TELEMETRY is missing, which has to be 'native'"),
+        ("CONNECT_KEY_DAYS", not settings.CONNECT_PAGE, "CONNECT_PAGE is False"),
+        ("RECORD_QUERIES", records_none, "no calls are recorded"),
+    )
+    for name, is_idle, why in pairs:
+        if is_idle and getattr(settings, name):
+            yield checks.Warning(
+                f"DJANGO_MCP[{name!r}] has no effect, since {why}.",
+                hint="Change one of them, or leave this one out.",
+            )
+    for server in all_servers():
+        if server.options.legacy_sse and not server.engine.derived.revisions.handshake:
+            yield checks.Warning(
+                f"LEGACY_SSE of the server {server.name!r} has no effect, since its REVISIONS have no handshake.",
+                hint=f"Add {_WITH_HANDSHAKE[0]!r} to REVISIONS, or leave LEGACY_SSE out.",
+            )
+
+
+@check(id="django_mcp.E017")
+def check_modes() -> Iterator[CheckMessage]:
+    """E017: a server refuses every client, since its `MODE` excludes all of its `REVISIONS`."""
+    for server in all_servers():
+        if not server.engine.derived.revisions.names():
+            yield Error(
+                f"The server {server.name!r} refuses every client: its MODE is 'stateful', and no revision among its "
+                "REVISIONS has sessions.",
+                hint=f"Set MODE to 'both', or add a revision such as {_WITH_HANDSHAKE[-1]!r}.",
+            )
+
+
+@check(deploy=True, id="django_mcp.I014")
+def check_memory_stores() -> Iterator[CheckMessage]:
+    """I014: each process has sessions or tasks of its own, which the others do not know."""
+    stores = {name: getattr(settings, name) for name in ("SESSION_STORE", "TASK_STORE")}
+    for name, store in stores.items():
+        if store == "memory":
+            yield Info(
+                f"DJANGO_MCP[{name!r}] is 'memory', so that you can run one worker process only.",
+                hint="Set it to 'model', which is the default, if you run more than one.",
+            )
 
 
 @check(id="django_mcp.E015")

@@ -17,11 +17,12 @@ from django.utils.translation import gettext as _
 
 from django_mcp.context import Context
 from django_mcp.contrib.all_or_nothing import all_or_nothing, saves_state
-from django_mcp.contrib.generated import COMPACT, GeneratedFunction, object_schema
+from django_mcp.contrib.generated import COMPACT, GeneratedFunction
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.caller_texts import Sees, SeesAlone
 from django_mcp.registry.entries import Find, ToolEntry
 from django_mcp.registry.listed import Listed
+from django_mcp.registry.object_schemas import object_schema
 from django_mcp.registry.problems import (
     ArgumentErrors,
     Problem,

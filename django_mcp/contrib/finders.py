@@ -11,8 +11,10 @@ from django.db.models import Model
 from django.utils.functional import Promise
 
 from django_mcp.contrib.all_or_nothing import saves_state
+from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.caller_texts import Sees, read_for
 from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.object_schemas import or_null
 from django_mcp.servers import MCPServer
 
 _finders: WeakKeyDictionary[MCPServer, dict[type[Model] | None, dict[str, str]]] = (
@@ -46,6 +48,7 @@ class RelationText(Promise):
         takes_names: whether the schema of the argument admits names.
         before: what is said before it.
         is_many: whether the argument takes several.
+        key: the schema of a key, where that of the argument admits names too.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class RelationText(Promise):
         takes_names: bool,
         before: Any = "",
         is_many: bool = False,
+        key: JSONObject | None = None,
     ) -> None:
         self._server = ref(server)
         self._model = model
@@ -64,9 +68,10 @@ class RelationText(Promise):
         self.takes_names = takes_names
         self.before = before
         self.is_many = is_many
+        self.key = key
 
     def copy(self, **changes: Any) -> RelationText:
-        """Return the same description with other values of `takes_names`, `before` or `is_many`."""
+        """Return the same description with other values of `takes_names`, `before`, `is_many` or `key`."""
         changed = copy(self)
         vars(changed).update(changes)
         return changed
@@ -77,6 +82,20 @@ class RelationText(Promise):
 
     def __str__(self) -> str:
         return self.for_caller(lambda _tool: True)
+
+    def narrow(self, schema: JSONObject) -> JSONObject:
+        """Return the schema of the argument as it is published: of keys alone, if nothing shows a name.
+
+        Only once all tools are registered is it known whether one of them shows the names.
+        """
+        key = self.key or {}
+        # A key that is no integer is a text, as a name is.
+        is_integer = key.get("type") == "integer" or "anyOf" in key
+        if not (self.takes_names and is_integer) or self._find_field() is not None:
+            return schema
+        if self.is_many:
+            return {**schema, "items": _of_keys(schema["items"], key)}
+        return _of_keys(schema, key)
 
     def for_caller(self, sees: Sees) -> str:
         """Return the text for a caller, which names the tool that finds the objects if the caller sees it."""
@@ -99,3 +118,13 @@ class RelationText(Promise):
         if not (told and before):
             return before or told
         return f"{before} {told}." if before[-1] in ".?!:" else f"{before}. {told}."
+
+
+def _of_keys(schema: JSONObject, key: JSONObject) -> JSONObject:
+    """Return a schema of keys or names with the types of a key alone, and with null if it had that."""
+    rest = {keyword: each for keyword, each in schema.items() if keyword not in ("anyOf", "type")}
+    null = {"type": "null"}
+    if null in schema.get("anyOf", ()):
+        # Without a list of types, which some clients do not read.
+        return {"anyOf": [*key.get("anyOf", [key]), null], **rest}
+    return {**(or_null(key) if "null" in schema.get("type", ()) else key), **rest}

@@ -19,7 +19,7 @@ from django_mcp.auth.permissions import find_granted
 from django_mcp.context import Context
 from django_mcp.contrib.all_or_nothing import saves_state
 from django_mcp.contrib.short_schemas import leave_told, shorten
-from django_mcp.contrib.values import is_about_values, is_of_conversion
+from django_mcp.forms.values import is_about_values, is_of_conversion, tell_refusal
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.access import Permission, read_access
@@ -320,7 +320,7 @@ def explain_values(what: str, error: Exception, arguments: Mapping[str, Any]) ->
     logger.warning("A value of %s was refused: %s", what, error)
     logger.debug("Why a value of %s was refused", what, exc_info=error)
     if isinstance(error, IntegrityError):
-        told = _("This conflicts with other data: a value is already in use, or no longer exists.")
+        told = tell_refusal(error)
     elif is_of_conversion(error):
         told = _("Enter a valid value.")
     else:
@@ -404,35 +404,6 @@ def to_ascii(text: str) -> str:
     """Return a text for a name, without letters that only some languages have: `gross` for `groß`."""
     plain = unicodedata.normalize("NFKD", text.replace("ß", "ss")).encode("ascii", "ignore")
     return plain.decode()
-
-
-def object_schema(
-    properties: Mapping[str, Any], *, required: Sequence[str] = (), description: Any = None
-) -> JSONObject:
-    """Return the JSON Schema of an object that has no other members."""
-    schema: JSONObject = {
-        "type": "object",
-        "properties": dict(properties),
-        "additionalProperties": False,
-    }
-    if required:
-        schema["required"] = list(required)
-    if description is not None:
-        schema["description"] = description
-    return schema
-
-
-def or_null(schema: JSONObject) -> JSONObject:
-    """Return a JSON Schema that also takes null."""
-    nullable = dict(schema)
-    if "anyOf" in schema:
-        nullable["anyOf"] = [*schema["anyOf"], {"type": "null"}]
-    if "enum" in schema:
-        nullable["enum"] = [*schema["enum"], None]
-    if "type" in schema:
-        kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-        nullable["type"] = [*kinds, "null"]
-    return nullable
 
 
 Report = tuple[str, str, str]

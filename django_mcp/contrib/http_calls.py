@@ -19,15 +19,18 @@ from django.conf import settings
 from django.http import HttpRequest, QueryDict
 from django.urls import get_script_prefix
 from django.utils.datastructures import MultiValueDict
+from django.utils.functional import cached_property
 
+from django_mcp.auth.left_out import Headers, Meta, ViewQuery
 from django_mcp.auth.principal import AuthInfo
 from django_mcp.context import Context
-from django_mcp.contrib.generated import TRUNCATED, object_schema
+from django_mcp.contrib.generated import TRUNCATED
 from django_mcp.contrib.routes import MAX_URL_BYTES, Found, ViewRoutes
-from django_mcp.contrib.values import MAX_EXPONENT
 from django_mcp.contrib.view_problems import ViewProblem
+from django_mcp.forms.values import MAX_EXPONENT
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.object_schemas import object_schema
 from django_mcp.registry.problems import MAX_PROBLEMS
 
 PATH, QUERY, BODY = "path", "query", "body"
@@ -197,6 +200,12 @@ class _OfCaller:
 
     mcp_caller: tuple[Any, AuthInfo | None, Mapping[str, Any], str] | None = None
     user: Any
+    META: Any
+
+    @cached_property
+    def headers(self) -> Headers:
+        """The headers, which tell of what a view asks for in vain."""
+        return Headers(self.META)
 
     async def auser(self) -> Any:
         """Return the user, as what Django's middleware adds does."""
@@ -247,7 +256,7 @@ def build_request(ctx: Context, method: str, query: QueryDict, found: Found | No
 
     It has the user of the MCP request, and no credentials. With `found`, it leads there.
     """
-    source = ctx.request
+    source: Any = ctx.request
     kind: Any = HttpRequest if source is None else source.__class__
     cls = _of_caller(kind)
     # As copy.copy() does, which takes several times as long.
@@ -261,19 +270,21 @@ def build_request(ctx: Context, method: str, query: QueryDict, found: Found | No
         for name in _OF_MESSAGE:
             vars(request).pop(name, None)
     query._mutable = False
-    request.GET = query
+    request.GET = query if source is None else _with_left_out(query, source.GET)
     request.method = method
     request.user = ctx.user
     request.content_type, request.content_params = "application/json", {}
-    request.META = {
-        **(_address() if source is None else source.META),
-        "REQUEST_METHOD": method,
-        "QUERY_STRING": query.urlencode() if query else "",
-        "CONTENT_LENGTH": "",
-        "CONTENT_TYPE": "application/json",
+    request.META = meta = Meta(_address() if source is None else source.META)
+    meta.update(
+        REQUEST_METHOD=method,
+        QUERY_STRING=query.urlencode() if query else "",
+        CONTENT_LENGTH="",
+        CONTENT_TYPE="application/json",
         # Of views that also make pages, the data.
-        "HTTP_ACCEPT": "application/json, */*;q=0.5",
-    }
+        HTTP_ACCEPT="application/json, */*;q=0.5",
+    )
+    if source is not None:
+        meta.left_out = source.META.left_out
     request._read_started = False
     request.resolver_match = request.mcp_caller = None
     if found is not None and found.path is not None:
@@ -282,6 +293,17 @@ def build_request(ctx: Context, method: str, query: QueryDict, found: Found | No
         request.path_info = request.META["PATH_INFO"] = found.path
         request.path = get_script_prefix() + found.path.removeprefix("/")
     return request
+
+
+def _with_left_out(query: QueryDict, of_client: Any) -> QueryDict:
+    """Return a query that tells of what a view asks for in vain, if the client's URL has a query."""
+    left_out = {*of_client, *of_client.left_out}.difference(query)
+    if not left_out:
+        return query
+    telling: Any = ViewQuery(mutable=True)
+    telling.update(query)
+    telling._mutable, telling.left_out = False, left_out
+    return telling  # type: ignore[no-any-return]
 
 
 def _address() -> dict[str, str]:
@@ -364,7 +386,7 @@ async def _wait_for(value: Awaitable[Any]) -> Any:
     return await value
 
 
-REDIRECTS = "The view redirects to another page, which a tool cannot follow."
+REDIRECTS = "The view redirects to another page, such as a login for users without a permission. A tool cannot follow it."
 
 
 def is_redirect(status: int) -> bool:

@@ -13,7 +13,7 @@ from django.db import DatabaseError, router, transaction
 from django.db.models import BigAutoField, Model
 
 from django_mcp.contrib.all_or_nothing import saves_state
-from django_mcp.contrib.values import may_be_rounded, value_field
+from django_mcp.forms.values import may_be_rounded, value_field
 from django_mcp.registry.big_integers import MAX_EXACT
 from django_mcp.servers import MCPServer
 

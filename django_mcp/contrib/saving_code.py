@@ -9,7 +9,7 @@ import re
 import sys
 from typing import Any
 
-from django_mcp.checks.discarded import read_function
+from django_mcp.checks.function_text import read_function
 
 NOT_WRITTEN = (
     "neither writes the object nor passes it on, so that a call succeeds and changes nothing"

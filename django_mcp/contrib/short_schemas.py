@@ -14,6 +14,7 @@ from django.utils.functional import Promise
 from django.utils.translation import override
 
 from django_mcp.contrib.finders import RelationText
+from django_mcp.forms.labels import LABELS
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.subschemas import with_children
 from django_mcp.registry.caller_texts import Sees, SeesAlone, read_for
@@ -30,7 +31,7 @@ def shorten(schema: JSONObject, *, drops_null: bool = False) -> JSONObject:
 
     These are titles that repeat the name, empty descriptions and defaults, limits that are far away or go
     without saying, that there are no members but those described, and the second way to write a
-    number or a key.
+    decimal.
 
     Args:
         schema: of all arguments.
@@ -39,15 +40,6 @@ def shorten(schema: JSONObject, *, drops_null: bool = False) -> JSONObject:
     with override(None):  # the texts of the code: a translated title repeats the name as well
         short: JSONObject = _shorten(schema, drops_null=drops_null)
     return short
-
-
-def without_labels(schema: Any) -> Any:
-    """Return a schema without the labels of values."""
-    if not isinstance(schema, dict):
-        return schema
-    plain = with_children(schema, without_labels)
-    plain.pop(LABELS, None)
-    return plain
 
 
 def _shorten(schema: Any, *, drops_null: bool) -> Any:
@@ -72,9 +64,6 @@ def _shorten(schema: Any, *, drops_null: bool) -> Any:
         _choose_types(short)
     return short
 
-
-LABELS = "enumNames"
-"""The keyword with the labels of an `enum`, in its order, which only forms read: the description has them for a model."""
 
 _RULES: Mapping[str, Callable[[Any], Any]] = {
     LABELS: bool,
@@ -132,18 +121,15 @@ def _drop_nulls(properties: JSONObject, kept: Collection[str]) -> None:
 def _choose_types(schema: JSONObject) -> None:
     """Leave one of the types of a value that can be sent in either.
 
-    A decimal is a number or its text, and a key is a number, its text, or where it takes names, a name.
+    A decimal is a number or its text. A key or a name stays both: results show the number, which a client that checks
+    its arguments could not send back as a text.
     """
     kinds = [kind for kind in schema["type"] if kind != "null"]
     if sorted(kinds) == ["number", "string"]:
         kind = "number"
         for keyword in ("maxLength", "minLength", "pattern"):
             schema.pop(keyword, None)
-    elif sorted(kinds) == ["integer", "string"]:
-        kind = "string"
-    else:
-        return
-    schema["type"] = [kind, "null"] if len(kinds) < len(schema["type"]) else kind
+        schema["type"] = [kind, "null"] if len(kinds) < len(schema["type"]) else kind
 
 
 _WORDS = re.compile(r"[^\W_]+")
@@ -231,6 +217,11 @@ class _Elsewhere(Promise):
 
     def __deepcopy__(self, _memo: Any) -> _Elsewhere:
         return self
+
+    def narrow(self, schema: JSONObject) -> JSONObject:
+        """Return the schema that the text describes as the text itself publishes it."""
+        narrow = getattr(self._text, "narrow", None)
+        return schema if narrow is None else narrow(schema)
 
     def for_caller(self, sees: Sees) -> str:
         is_told = not isinstance(sees, SeesAlone) and sees(self._tool)

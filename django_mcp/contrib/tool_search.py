@@ -12,11 +12,12 @@ from django.utils.translation import override
 
 from django_mcp.context import Context
 from django_mcp.contrib.all_or_nothing import all_or_nothing
-from django_mcp.contrib.generated import GeneratedFunction, object_schema
+from django_mcp.contrib.generated import GeneratedFunction
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.caller_texts import SeesAlone
 from django_mcp.registry.entries import Find, ToolEntry
 from django_mcp.registry.listed import Listed
+from django_mcp.registry.object_schemas import object_schema
 from django_mcp.registry.problems import ArgumentErrors, Problem, find_near_to_sent
 from django_mcp.registry.search_index import SearchIndex
 from django_mcp.servers import MCPServer, choose_server

@@ -12,18 +12,15 @@ from django.utils.text import smart_split
 from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors, ToolError
+from django_mcp.agreement import Agreement, read_state
 from django_mcp.context import Context
-from django_mcp.contrib.confirming import (
-    Agreement,
-    quote,
-    read_state,
-)
-from django_mcp.contrib.generated import object_schema
+from django_mcp.contrib.confirming import quote
 from django_mcp.execution.db_connections import HandlerAbandoned
 from django_mcp.protocol.json import JSONObject, encode, to_pointer
 from django_mcp.protocol.sanitize import clean
 from django_mcp.registry.access import Forbidden
 from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.object_schemas import object_schema
 from django_mcp.registry.problems import Problem
 from django_mcp.server.asking.confirming import CONFIRMATION, CONFIRMATION_SCHEMA
 

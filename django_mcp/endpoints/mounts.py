@@ -244,5 +244,5 @@ def _tell_open(server: BaseServer) -> str:
     with suppress(ImproperlyConfigured):  # each request and a check report it
         if server.engine.authenticate is not None and server.engine.is_public:
             count = len(find_unguarded(server))
-            return f"; everybody may use {count} of them without signing in" if count else ""
+            return f"; {count} of them need no permission, nor signing in" if count else ""
     return ""

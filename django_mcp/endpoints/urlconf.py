@@ -15,7 +15,6 @@ from urllib.parse import parse_qs, urlsplit
 from django.conf import settings as site_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.handlers.asgi import ASGIHandler
-from django.db import Error, connections
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import resolve_url
 from django.urls import URLPattern, URLResolver, path
@@ -32,7 +31,7 @@ from django_mcp.endpoints.well_known import (
     patterns,
     require_authorization_servers,
 )
-from django_mcp.execution.migrated import is_migrated
+from django_mcp.execution.migrated import find_database_fault
 from django_mcp.execution.threads import find_pool_states, run_in_pool
 from django_mcp.extension_packages import load_parts
 from django_mcp.pages.style import style_pattern
@@ -65,20 +64,8 @@ async def _look() -> bool:
         return False
     try:
         async with asyncio.timeout(READY_TIMEOUT_S):
-            return await run_in_pool(_ask_databases)
+            return not await run_in_pool(find_database_fault)
     except TimeoutError:
-        return False
-
-
-def _ask_databases() -> bool:
-    try:
-        for connection in connections.all():
-            if connection.settings_dict["ENGINE"] == "django.db.backends.dummy":
-                continue
-            with connection.cursor() as cursor:
-                cursor.execute("SELECT 1" + connection.features.bare_select_suffix)
-        return is_migrated()
-    except Error:
         return False
 
 

@@ -72,8 +72,16 @@ class BackgroundWriter(Generic[B]):
         if self._thread is None and settings.SYNC_THREADS:
             with self._starting:
                 if self._thread is None:
-                    self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-                    self._thread.start()
+                    thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+                    try:
+                        thread.start()
+                    except RuntimeError as error:
+                        # The system has no room for it. A call must not fail for that, and a later entry tries again.
+                        self._trouble.warn(
+                            "The thread that records could not be started: %r", error
+                        )
+                        return
+                    self._thread = thread
 
     def _work(self) -> None:
         from django.db import connections
@@ -97,8 +105,8 @@ class BackgroundWriter(Generic[B]):
         self._trouble.warn(text, reason)
 
 
-def send_signal(signal: Signal, sender: object, **values: Any) -> None:
-    """Send a signal in this thread; exceptions of its receivers are logged."""
+def send_signal(signal: Signal, sender: object, **values: Any) -> bool:
+    """Send a signal in this thread, and return whether no receiver failed; their exceptions are logged."""
     # Loads `django.db`, which importing a server must not.
     from django_mcp.execution.db_connections import run_with_connections
 
@@ -106,3 +114,4 @@ def send_signal(signal: Signal, sender: object, **values: Any) -> None:
     for receiver, answer in answers:
         if isinstance(answer, Exception):
             logger.error("A receiver of a signal failed: %r", receiver, exc_info=answer)
+    return not any(isinstance(answer, Exception) for _, answer in answers)

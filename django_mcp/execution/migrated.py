@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection
 
 from django.apps import apps
-from django.db import connections, router
+from django.db import Error, connections, router
 from django.db.models import Model
 
 from django_mcp.conf import settings
@@ -40,6 +40,22 @@ def is_migrated() -> bool:
             return False
         _is_complete.set()
     return True
+
+
+def find_database_fault() -> str:
+    """Return what keeps the databases from serving, as a sentence; empty: nothing does. In a thread with connections."""
+    for connection in connections.all():
+        if connection.settings_dict["ENGINE"] == "django.db.backends.dummy":
+            continue
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT 1" + connection.features.bare_select_suffix)
+        except Error as error:
+            return f"The database {connection.alias!r} does not answer ({type(error).__name__})"
+    try:
+        return "" if is_migrated() else Unmigrated.message
+    except Error as error:
+        return f"A database does not answer ({type(error).__name__})"
 
 
 def find_missing(databases: Collection[str] | None = None) -> list[str]:

@@ -24,6 +24,7 @@ from django.utils.translation import gettext as _
 
 from django_mcp.execution.moments import parse_moment, read_moment, write_moment
 from django_mcp.execution.outages import is_conflict, report_pool_timeout
+from django_mcp.execution.validators import DjangoValidators
 from django_mcp.log import logger
 from django_mcp.protocol.asks import FormError
 from django_mcp.protocol.errors import ToolError
@@ -57,6 +58,8 @@ class DjangoConverter:
 
     Model instances are refused: only fields named by a type, `values()` or a dict are published.
     """
+
+    validators = DjangoValidators()
 
     def needs_thread(self, value: Any) -> bool:
         """Return whether converting `value` may query the database, which must not happen on the event loop."""
@@ -179,7 +182,8 @@ class DjangoExceptions:
                 "Only a synchronous tool that writes gets a transaction by itself, none with read_only=True "
                 "or atomic=False: leave these out, write atomic=True, or open transaction.atomic()."
             )
-        if isinstance(error, find_class("django.db.utils", "DatabaseError")):
+        # Python's module for SQLite reports a large integer by an exception of its own.
+        if isinstance(error, OverflowError | find_class("django.db.utils", "DatabaseError")):
             return _map_database_error(error)
         if isinstance(error, find_class("django.http.response", "Http404")):
             return Failure(kind=FailureKind.MISSING, message=_own_text(error) or _("Not found."))
@@ -195,10 +199,14 @@ class DjangoExceptions:
 
 
 def _map_database_error(error: Exception) -> Failure | None:
+    if isinstance(error, OverflowError):
+        return _refuse_value(error) if "SQLite INTEGER" in str(error) else None
     if _is_of_ended_session(error):
         return Failure(kind=FailureKind.TOOL_ERROR, message=SESSION_ENDED)
     if report_pool_timeout(error):
         return Failure(kind=FailureKind.TOOL_ERROR, message=_("The server is busy. Try again."))
+    if isinstance(error, find_class("django.db.utils", "DataError")):
+        return _refuse_value(error)
     if not is_conflict(error):
         return None
     logger.warning(
@@ -208,6 +216,14 @@ def _map_database_error(error: Exception) -> Failure | None:
     )
     text = _("Others used the same data at the same moment. Try again.")
     return Failure(kind=FailureKind.TOOL_ERROR, message=text)
+
+
+def _refuse_value(error: Exception) -> Failure:
+    """Return the failure of a call whose value the database cannot take, such as a number that is too large."""
+    logger.warning("A value of a call was refused: %s", str(error).partition("\n")[0])
+    logger.debug("Why a value of a call was refused", exc_info=error)
+    text = _("The database cannot take a value: it is too large, too long, or not valid.")
+    return Failure(kind=FailureKind.INVALID, message=text)
 
 
 def _is_of_ended_session(error: Exception) -> bool:

@@ -13,6 +13,7 @@ from asgiref.sync import sync_to_async
 
 from django_mcp.auth.principal import Principal, make_key
 from django_mcp.inprocess.results import MCPError, Unanswered, to_error
+from django_mcp.inprocess.unknown import explain_unknown
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.json import JSONObject, decode, encode, present
 from django_mcp.protocol.revisions import REVISIONS, Revision, find_revision
@@ -24,6 +25,8 @@ from django_mcp.server.exchange.exchange import Exchange
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
+
+_GIVE_USER = "Pass user=user beside the arguments."
 
 MAX_ROUNDS = 100
 """Rounds of questions in one call; more indicate an endless loop in the handler."""
@@ -333,7 +336,11 @@ async def _send_once(
         raise MCPError(f"{method} was cancelled.")
     body = decode(reply.body)
     if "error" in body:
-        raise to_error(method, body["error"])
+        error = to_error(method, body["error"])
+        note = explain_unknown(server.registry, error, params, exchange.caller, _GIVE_USER)
+        if note is not None:
+            error.add_note(note)
+        raise error
     result: JSONObject = body["result"]
     return result
 

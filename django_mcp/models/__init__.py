@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from django_mcp.extension_packages import load_parts
-from django_mcp.models.calls import CallRecord, CallTally, KeptState, PageVisit, UsedState
+from django_mcp.models.calls import CallRecord, CallTally, KeptState, LastCall, PageVisit, UsedState
 from django_mcp.models.catalogue import DisabledEntry
+from django_mcp.models.errors import ErrorGroup, ErrorTally
+from django_mcp.models.health import HealthAlert
 from django_mcp.models.keys import APIKey, GivenLink
 from django_mcp.models.sessions import (
     BusMessage,
@@ -23,8 +25,12 @@ __all__ = [
     "CallRecord",
     "CallTally",
     "DisabledEntry",
+    "ErrorGroup",
+    "ErrorTally",
     "GivenLink",
+    "HealthAlert",
     "KeptState",
+    "LastCall",
     "PageVisit",
     "PendingAnswer",
     "Session",

@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from django_mcp.models.fields import KeyField
 from django_mcp.models.primary import Table
 from django_mcp.models.sessions import JSONTextField, user_key
+from django_mcp.protocol.sanitize import clean
 
 
 class CallRecord(Table):
@@ -82,6 +83,13 @@ class CallRecord(Table):
     result_bytes = models.PositiveIntegerField(
         _("result (bytes)"), default=0, db_default=0, editable=False
     )
+    is_cut = models.BooleanField(
+        _("result cut"),
+        default=False,
+        db_default=False,
+        editable=False,
+        help_text=_("Rows were left out, since the result was larger than MAX_RESULT_TOKENS."),
+    )
     queue_ms = models.FloatField(
         _("waited for a thread (ms)"), null=True, blank=True, editable=False
     )
@@ -92,6 +100,14 @@ class CallRecord(Table):
         editable=False,
         help_text=_("With the conversion of the result, without the wait for a thread."),
     )
+    database_ms = models.FloatField(
+        _("in the database (ms)"),
+        null=True,
+        blank=True,
+        editable=False,
+        help_text=_("Of the time in the handler. Only of the calls that RECORD_QUERIES chooses."),
+    )
+    queries = models.PositiveIntegerField(_("queries"), null=True, blank=True, editable=False)
     faulty = models.CharField(
         _("wrong arguments"),
         max_length=200,
@@ -99,6 +115,25 @@ class CallRecord(Table):
         db_default="",
         editable=False,
         help_text=_("The arguments that were refused, by their place in the schema."),
+    )
+    fingerprint = KeyField(
+        _("error"),
+        max_length=32,
+        blank=True,
+        db_default="",
+        editable=False,
+        help_text=_("The key of the error that it is a case of."),
+    )
+
+    varied = models.CharField(
+        _("changed arguments"),
+        max_length=200,
+        blank=True,
+        db_default="",
+        editable=False,
+        help_text=_(
+            "The arguments that differ from those of a call of the same tool by the same caller within 60 seconds."
+        ),
     )
 
     class Meta:
@@ -123,16 +158,21 @@ class CallRecord(Table):
                 name="django_mcp_call_error",
                 condition=~models.Q(error=""),
             ),
+            models.Index(
+                fields=["fingerprint", "-started_at", "-id"],
+                name="django_mcp_call_fingerprint",
+                condition=~models.Q(fingerprint=""),
+            ),
             models.Index(fields=["name", "-started_at", "-id"], name="django_mcp_call_name"),
             models.Index(fields=["outcome", "-started_at", "-id"], name="django_mcp_call_outcome"),
         )
 
     def __str__(self) -> str:
-        return f"{self.method} {self.name}"
+        return f"{self.method} {clean(self.name, 200)}"
 
 
 class CallTally(Table):
-    """The number of calls with the same name, outcome and step of duration in a span of time.
+    """The number of calls with the same name and outcome in a span of time, by the step of their duration.
 
     Written in the transaction of the calls that it counts. Each call is counted in a span of each
     width in `django_mcp.calls.rows`.
@@ -140,6 +180,7 @@ class CallTally(Table):
     Attributes:
         width: minutes of the span.
         minute: the first one of the span, since the epoch.
+        steps: the number of calls with each step, as JSON; NULL if all have the same one, `step`.
     """
 
     width = models.SmallIntegerField()
@@ -150,6 +191,7 @@ class CallTally(Table):
     outcome = KeyField(max_length=10)
     step = models.SmallIntegerField()
     calls = models.BigIntegerField()
+    steps = models.TextField(null=True)  # noqa: DJ001 - some databases take no default of a text
 
     class Meta:
         verbose_name = _("tally of calls")
@@ -164,6 +206,30 @@ class CallTally(Table):
 
     def __str__(self) -> str:
         return f"{self.name}: {self.calls}"
+
+
+class LastCall(Table):
+    """The last call of a tool by a caller, for a few minutes, by which a repetition is found.
+
+    Its digests are made with a key of the server, which is derived from `SECRET_KEY`.
+
+    Attributes:
+        digest: of the tool and the caller.
+        started_s: seconds since the epoch.
+        arguments: the digests of its arguments, in the order of the tool's schema.
+    """
+
+    digest = KeyField(_("digest"), max_length=32, primary_key=True)
+    started_s = models.FloatField(db_index=True, editable=False)
+    arguments = models.CharField(max_length=250, editable=False)
+
+    class Meta:
+        verbose_name = _("last call of a caller")
+        verbose_name_plural = _("last calls of callers")
+        default_permissions = ("view", "delete")
+
+    def __str__(self) -> str:
+        return self.digest[:8]
 
 
 class KeptState(Table):

@@ -8,6 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_mcp.models.fields import KeyField
 from django_mcp.models.primary import Table
+from django_mcp.protocol.sanitize import clean
 
 
 class DisabledEntry(Table):
@@ -51,4 +52,4 @@ class DisabledEntry(Table):
         )
 
     def __str__(self) -> str:
-        return f"{self.server}: {self.key}"
+        return clean(f"{self.server}: {self.key}", 600)

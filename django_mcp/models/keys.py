@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import time
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
@@ -84,7 +85,8 @@ class APIKeyManager(PrimaryManager["APIKey"]):
         Raises:
             TypeError: `scopes`, `tools`, `resources`, `prompts` or `toolsets` is one text, and not a list.
             ValueError: no server of the site has one of the tools, resources, prompts or toolsets, or a scope is
-                like one that a server names, and is none. Other unknown scopes are logged.
+                like one that a server names, and is none. Other unknown scopes are logged, and so are a user who is not
+                active and an `expires_at` that is over.
         """
         named = {"tools": tools, "resources": resources, "prompts": prompts, "toolsets": toolsets}
         for argument, given in {"scopes": scopes, **named}.items():
@@ -97,6 +99,14 @@ class APIKeyManager(PrimaryManager["APIKey"]):
                 raise ValueError(f"No MCP server has the {kind} {', '.join(map(repr, unknown))}.")
         scopes = tuple(scopes)
         _check_scopes(scopes)
+        if isinstance(expires_at, datetime) and expires_at.timestamp() <= time.time():
+            logger.warning(
+                "A key was made that expired at %s already, so that nothing accepts it.", expires_at
+            )
+        if not getattr(user, "is_active", True):
+            logger.warning(
+                "A key was made for %s, who is not active, so that nothing accepts it.", user
+            )
         key = self.model(
             user=user,
             name=name,

@@ -122,11 +122,15 @@ def check_uri(uri: str) -> None:
 
 
 def check_meta(meta: Meta | None) -> None:
-    """Check that the protocol allows the keys of `_meta`.
+    """Check that `_meta` is a mapping with keys that the protocol allows.
 
     Source: 2026-07-28 basic, "_meta".
     """
-    for key in meta or ():
+    if not meta:
+        return
+    if not isinstance(meta, Mapping):
+        raise TypeError(f"meta is {meta!r:.80}: use a dict, such as {{'example.com/order': 5}}")
+    for key in meta:
         if not is_meta_key(str(key)):
             raise ValueError(
                 f"{key!r} is not a _meta key: write a name of letters, digits and - _ . inside, "
@@ -141,7 +145,7 @@ def to_plain(meta: Meta | None) -> JSONObject | None:
 
 def to_tuple(field: str, values: Iterable[Any], kind: Any = str) -> tuple[Any, ...]:
     """Return the values; raises TypeError unless they are of a kind, and in a list or the like."""
-    if isinstance(values, str | kind) or not isinstance(values, Iterable):
+    if isinstance(values, str | dict | kind) or not isinstance(values, Iterable):
         raise TypeError(
             f"{field} is a list: write [{field.removesuffix('s')}], not {values!r:.100}"
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Unpack
 
 from django_mcp.protocol.json import JSONObject, present
@@ -87,6 +88,10 @@ class InputRequired:
     state: Any = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.asks, Mapping):
+            raise TypeError(
+                "InputRequired takes a dict of questions by their keys, such as {'day': ask_form(...)}"
+            )
         if not self.asks and self.state is None:
             raise ValueError("InputRequired needs questions, a state, or both")
 
@@ -241,6 +246,34 @@ def check_form(schema: Any) -> None:
                 f"The field {name!r} cannot be asked for: use a string, number, integer, boolean, "
                 f"a choice of strings, or an array of such a choice."
             )
+        if _is_secret(name, field):
+            raise FormError(
+                f"The field {name!r} is secret: have the user visit a page (elicit_url)."
+            )
+
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_SECRET_NAME = re.compile(
+    r"(?:.*_)?(?:password|passwd|passphrase|passcode|apikey|cvc|cvv|credit_card_number"
+    r"|(?:access|api|private|secret)_key|(?:access|api|auth|bearer|refresh)_token"
+    r"|(?:api|app|client|shared|webhook)_secret)(?:_[0-9]+)?"
+)
+
+
+def _is_secret(name: str, field: Mapping[str, Any]) -> bool:
+    """Return whether a field asks for a text that must not pass through the client.
+
+    Source: 2025-11-25 client/elicitation, "Safe URL Handling" and "Security Considerations".
+    """
+    if field.get("type") != "string" or "enum" in field or "oneOf" in field:
+        return False
+    return field.get("format") == "password" or _is_secret_name(str(name))
+
+
+@lru_cache(maxsize=1024)
+def _is_secret_name(name: str) -> bool:
+    words = "_".join(word.lower() for word in _WORD.findall(name))
+    return _SECRET_NAME.fullmatch(words) is not None
 
 
 def holds_link(ask: Ask) -> bool:

@@ -62,11 +62,14 @@ class ToolResult:
     meta: Meta | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.content, (str, *BLOCKS)):
+        if isinstance(self.content, (str, dict, *BLOCKS)):
             raise TypeError("The content of a ToolResult is a list of blocks: write [block]")
         blocks = tuple(to_block(block, BLOCKS) for block in self.content)
         object.__setattr__(self, "content", blocks)
-        check_meta(self.meta)
+        if self.is_error and self.is_error is not True:
+            raise TypeError(f"is_error is {self.is_error!r:.80}: use True or False")
+        if self.meta is not None:
+            check_meta(self.meta)
 
     def to_wire(self) -> JSONObject:
         blocks: Any = self.content
@@ -153,6 +156,10 @@ class Completion:
 
     def __post_init__(self) -> None:
         values = to_tuple("values", self.values)
+        if self.total is not None and type(self.total) is not int:
+            raise TypeError(f"total is {self.total!r:.80}: use a whole number, or None")
+        if self.has_more is not None and type(self.has_more) is not bool:
+            raise TypeError(f"has_more is {self.has_more!r:.80}: use True, False or None")
         if len(values) > MAX_COMPLETION_VALUES:
             object.__setattr__(self, "has_more", True)
             if self.total is None:

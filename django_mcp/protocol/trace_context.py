@@ -25,6 +25,9 @@ _PARENT: Final = re.compile(
 _DELIMITER: Final = re.compile(r"[ \t]*,[ \t]*")
 
 MAX_STATES: Final = 32
+MAX_STATE_CHARS: Final = 512
+"""The spans that wait to be exported keep it. Source: W3C Trace Context section 3.3.1.5, the minimum to propagate."""
+
 _STATE: Final = re.compile(
     r"([a-z][_0-9a-z*/-]{0,255}|[a-z0-9][_0-9a-z*/-]{0,240}@[a-z][_0-9a-z*/-]{0,13})"
     r"=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]"
@@ -61,6 +64,8 @@ def _is_parent(value: str) -> bool:
 
 
 def _is_state(value: str) -> bool:
+    if len(value) > MAX_STATE_CHARS:
+        return False
     members = _DELIMITER.split(value)
     return len(members) <= MAX_STATES and all(map(_STATE.fullmatch, members))
 

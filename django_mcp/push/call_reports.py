@@ -17,6 +17,7 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.sanitize import clean, clean_if_text, name_and_version
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.caller import key_of
+from django_mcp.server.exchange.digests import digest_of
 from django_mcp.server.exchange.session import Session
 from django_mcp.server.services import ServerHub
 
@@ -79,7 +80,7 @@ def _describe(call: Call) -> JSONObject:
         "client": f"{client_name} {client_version}".strip(),
         "revision": call.rules.name,
         "session": connection.key if isinstance(connection, Session) else "",
-        "task": "" if call.detached_run is None else call.detached_run.key,
+        "task": "" if call.detached_run is None else digest_of(call.detached_run.key),
         "since": round(_WALL_S + call.started_s),
     }
 

@@ -125,34 +125,29 @@ def find_fault(rule: object) -> str | None:
 
 
 def read_verdict(verdict: Any) -> bool:
-    """Return whether a permission function or a check allows something, by what it returned.
+    """Return whether a permission function or a check allows something: True does, and nothing else.
 
     Raises:
-        TypeError: it returned something that is true whatever the function would have found out.
+        TypeError: it returned neither True nor False, nor None, which is what functions without a `return` give.
     """
-    if isinstance(verdict, bool):
-        return verdict
+    if verdict is None or isinstance(verdict, bool):
+        return verdict is True
     if inspect.iscoroutine(verdict):
         verdict.close()
         raise TypeError(
             "it returned a coroutine, which is always true: call the synchronous method, such as "
             "has_perm() for ahas_perm(). Only an asynchronous handler can have a check with async def"
         )
-    if callable(verdict) and _is_always_true(type(verdict)):
-        name = getattr(verdict, "__name__", type(verdict).__name__)
-        what = _find_kind(verdict)
+    if inspect.isroutine(verdict) or inspect.isclass(verdict):
+        kind = "class" if inspect.isclass(verdict) else "function"
+        name = verdict.__name__
         raise TypeError(
-            f"it returned the {what} {name} itself, which is always true: call it, as in {name}(...)"
+            f"it returned the {kind} {name} itself, which is always true: call it, as in {name}(...)"
         )
-    if inspect.isgenerator(verdict) or inspect.isasyncgen(verdict):
-        raise TypeError("it yields, and a generator is always true: return True or False")
-    return bool(verdict)
-
-
-def _find_kind(value: object) -> str:
-    if inspect.isroutine(value):
-        return "function"
-    return "class" if inspect.isclass(value) else "object"
+    raise TypeError(
+        f"it returned an object of {type(verdict).__name__}: return True or False, as with bool(...), or .exists() "
+        "for rows"
+    )
 
 
 def _is_always_true(kind: type) -> bool:

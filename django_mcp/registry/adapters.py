@@ -21,7 +21,12 @@ from django_mcp.registry.binary import (
     encode_base64,
     is_encoded,
 )
-from django_mcp.registry.field_validators import FieldRewriting, HiddenValidator
+from django_mcp.registry.field_validators import (
+    FieldRewriting,
+    FieldValidators,
+    HiddenValidator,
+    ValueRules,
+)
 from django_mcp.registry.moments import MomentReading, Moments, MomentWriting
 from django_mcp.registry.plain_types import LazyAdapter, plain_schema
 from django_mcp.registry.problems import RegistrationError
@@ -48,7 +53,11 @@ class UnknownClass(UnsupportedType):
 
 
 def adapt(
-    annotation: Any, *, reads: Moments | None = None, writes: Moments | None = None
+    annotation: Any,
+    *,
+    reads: Moments | None = None,
+    writes: Moments | None = None,
+    validators: FieldValidators | None = None,
 ) -> TypeAdapter[Any]:
     """Return the converter of one type, which chooses the forms of unions by their tags.
 
@@ -56,6 +65,7 @@ def adapt(
         annotation: the type.
         reads: the rules by which it reads date-times; None: those of pydantic.
         writes: the rules by which it writes date-times; None: it does not write, but reads bytes from Base64.
+        validators: those that run on what it reads.
 
     Raises:
         UnsupportedType: pydantic does not support the type.
@@ -63,8 +73,8 @@ def adapt(
     """
     try:
         adapter = make_adapter(annotation)
-        if writes is None:
-            rewrite_adapter(adapter, FieldRewriting(), is_described=True)
+        if validators is not None:
+            rewrite_adapter(adapter, FieldRewriting(validators), is_described=True)
         tag_unions(adapter)
         try:
             check_adapter(adapter)
@@ -181,21 +191,19 @@ def _explain(error: Exception) -> UnsupportedType:
     return UnsupportedType(text.partition("\n\nFor further information")[0])
 
 
-def adapt_arguments(parameters: Sequence[Parameter], source: str, moments: Moments) -> LazyAdapter:
+def adapt_arguments(parameters: Sequence[Parameter], source: str, rules: ValueRules) -> LazyAdapter:
     """Return the converter from a JSON object to the keyword arguments of a call.
 
     It leaves out missing arguments, so that the function's own defaults apply.
     """
-    return LazyAdapter(
-        lambda: _adapt_all(parameters, source, moments), waits=_are_plain(parameters)
-    )
+    return LazyAdapter(lambda: _adapt_all(parameters, source, rules), waits=_are_plain(parameters))
 
 
 def _are_plain(parameters: Sequence[Parameter]) -> bool:
     return all(plain_schema(parameter.annotation) is not None for parameter in parameters)
 
 
-def _adapt_all(parameters: Sequence[Parameter], source: str, moments: Moments) -> TypeAdapter[Any]:
+def _adapt_all(parameters: Sequence[Parameter], source: str, rules: ValueRules) -> TypeAdapter[Any]:
     # Any name is possible, because the keys of a TypedDict collide with nothing.
     from pydantic import ConfigDict
     from typing_extensions import TypedDict
@@ -210,13 +218,13 @@ def _adapt_all(parameters: Sequence[Parameter], source: str, moments: Moments) -
     arguments = make("Arguments", fields)
     arguments.__pydantic_config__ = ConfigDict(extra="forbid")
     try:
-        return adapt(arguments, reads=moments)
+        return adapt(arguments, reads=rules, validators=rules.validators)
     except TypeError as error:
-        raise _blame(parameters, source, error) from None
+        raise _blame(parameters, source, rules, error) from None
 
 
 def adapt_strings(
-    parameters: Sequence[Parameter], source: str, moments: Moments, lists: Collection[str] = ()
+    parameters: Sequence[Parameter], source: str, rules: ValueRules, lists: Collection[str] = ()
 ) -> LazyAdapter:
     """Return the converter of the string arguments of prompts and URI templates.
 
@@ -231,7 +239,7 @@ def adapt_strings(
             else replace(parameter, annotation=_from_string(parameter.annotation))
             for parameter in parameters
         ]
-        return _adapt_all(converted, source, moments)
+        return _adapt_all(converted, source, rules)
 
     return LazyAdapter(make, waits=_are_plain(parameters))
 
@@ -269,12 +277,14 @@ def _check_list(text: Any) -> Any:
     return text
 
 
-def _blame(parameters: Sequence[Parameter], source: str, error: TypeError) -> RegistrationError:
+def _blame(
+    parameters: Sequence[Parameter], source: str, rules: ValueRules, error: TypeError
+) -> RegistrationError:
     """Return the error that names the parameter whose type fails."""
     for parameter in parameters:
         fault = "has no form in JSON"
         try:
-            adapter = adapt(parameter.annotation)
+            adapter = adapt(parameter.annotation, validators=rules.validators)
             fault = "cannot be described in JSON Schema"
             schema_of(adapter)
         except AmbiguousUnion as reason:
@@ -296,7 +306,7 @@ def _blame(parameters: Sequence[Parameter], source: str, error: TypeError) -> Re
 
 
 def input_schema(
-    arguments: LazyAdapter, parameters: Sequence[Parameter], source: str
+    arguments: LazyAdapter, parameters: Sequence[Parameter], source: str, rules: ValueRules
 ) -> JSONObject:
     """Return the JSON Schema (2020-12) of the arguments that `adapt_arguments` takes."""
     generated: JSONObject = {
@@ -309,7 +319,7 @@ def input_schema(
         try:
             generated = schema_of(arguments.adapter)
         except TypeError as error:
-            raise _blame(parameters, source, error) from None
+            raise _blame(parameters, source, rules, error) from None
     schema: JSONObject = {"type": "object", "properties": generated["properties"]}
     for described in parameters:
         _complete(schema["properties"][described.name], described)

@@ -120,6 +120,10 @@ class BytesWriting(_Bytes):
 
     option = "ser_json_bytes"
 
+    def concerns(self, node: Node) -> bool:
+        """See `CoreRewriting.concerns`; values of no declared type may be bytes."""
+        return super().concerns(node) or node["type"] in _MAY_HOLD_BYTES
+
     def rewrite_bytes(self, node: Node, form: str | None) -> Node:
         """See `_Bytes.rewrite_bytes`."""
         if form is not None or "serialization" in node:
@@ -130,6 +134,10 @@ class BytesWriting(_Bytes):
             "when_used": "json-unless-none",
         }
         return {**node, "serialization": writing}
+
+
+_MAY_HOLD_BYTES = frozenset(["any", "dict", "list", "set", "frozenset", "generator", "is-instance"])
+"""Nodes that may have values of no declared type, some without a node for these."""
 
 
 def is_encoded(node: Any) -> bool:

@@ -29,7 +29,7 @@ from django_mcp.registry.building import (
 )
 from django_mcp.registry.defaults import check_defaults
 from django_mcp.registry.entries import PromptArgument, PromptEntry, ResourceEntry, TemplateEntry
-from django_mcp.registry.moments import Moments
+from django_mcp.registry.field_validators import ValueRules
 from django_mcp.registry.options import CommonOptions, TemplateOptions
 from django_mcp.registry.problems import ArgumentErrors, Problem, RegistrationError, show
 from django_mcp.registry.replies import (
@@ -110,13 +110,13 @@ def build_template(
 def _string_reader(
     parameters: Sequence[Parameter],
     source: str,
-    moments: Moments,
+    rules: ValueRules,
     lists: frozenset[str] = frozenset(),
 ) -> Reader:
     """Return a reader of string arguments, which expects lists of strings for `lists`."""
     if not parameters:
         return read_nothing
-    convert = read_typed(adapters.adapt_strings(parameters, source, moments, lists))
+    convert = read_typed(adapters.adapt_strings(parameters, source, rules, lists))
     check_defaults(parameters, source)
 
     def read(arguments: JSONObject) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def _readable(
     mime_type = options.get("mime_type")
     converter = providers.converter
     output = find_output(signature.returns, signature.source, converter)
-    convert = resource_converter(converter, mime_type, output)
+    convert = resource_converter(converter, mime_type, output, signature.source)
     return {
         **fields,
         "handler": make_handler(signature, read, convert, fields["access"], providers),

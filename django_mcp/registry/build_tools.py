@@ -25,7 +25,7 @@ from django_mcp.registry.building import (
 )
 from django_mcp.registry.defaults import check_defaults
 from django_mcp.registry.entries import ANSWERS, FUNCTION, ToolEntry
-from django_mcp.registry.moments import Moments
+from django_mcp.registry.field_validators import ValueRules
 from django_mcp.registry.options import HINTS, ToolOptions, tool_aliases
 from django_mcp.registry.portable import make_portable
 from django_mcp.registry.problems import RegistrationError
@@ -167,7 +167,7 @@ def _find_defaulted(signature: Signature, schema: JSONObject) -> frozenset[str]:
 
 
 def _input(
-    signature: Signature, schema: JSONObject | None, moments: Moments
+    signature: Signature, schema: JSONObject | None, rules: ValueRules
 ) -> tuple[Reader, JSONObject, Sequence[str]]:
     """Return the reader of the arguments, the schema to publish, and the names in one dict of all."""
     if schema is not None and not _takes_each(signature, schema):
@@ -177,12 +177,16 @@ def _input(
         # Source: 2025-11-25 server/tools "Tool", `inputSchema`.
         no_arguments = {"type": "object", "additionalProperties": False}
         return read_nothing, no_arguments if schema is None else dict(schema), ()
-    conversion = adapters.adapt_arguments(signature.parameters, signature.source, moments)
+    conversion = adapters.adapt_arguments(signature.parameters, signature.source, rules)
     check_defaults(signature.parameters, signature.source)
     read = read_typed(conversion)
     if schema is not None:
         return read, copy_schema(schema), ()
-    return read, adapters.input_schema(conversion, signature.parameters, signature.source), ()
+    return (
+        read,
+        adapters.input_schema(conversion, signature.parameters, signature.source, rules),
+        (),
+    )
 
 
 def _with_answers(schema: JSONObject, source: str) -> JSONObject:

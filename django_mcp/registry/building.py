@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from django_mcp.protocol.annotations import check_meta
+from django_mcp.protocol.json import encode
 from django_mcp.protocol.names import find_hidden_character, is_reserved_meta_key
 from django_mcp.registry.access import Access, read_access, read_check
 from django_mcp.registry.arguments import Handler, Reader
@@ -42,7 +43,7 @@ class Providers(Struct, frozen=True, kw_only=True):
 
     def read(self, function: Callable[..., Any]) -> Signature:
         """Return the signature of a function on this server."""
-        return read_signature(function, self.injectables)
+        return read_signature(function, self.injectables, self.converter.validators)
 
 
 @contextmanager
@@ -66,6 +67,14 @@ def check_options(function: Any, kind: str, options: Mapping[str, Any], known: A
     for name, value in options.items():
         if value is not None:
             RULES[name].demand(value, f"{source}: {name}=", RegistrationError)
+
+
+def _check_json(what: str, value: Any) -> None:
+    """Raise ValueError if a value has no form in JSON: the whole list would fail."""
+    try:
+        encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"{what} has no form in JSON: {error}") from error
 
 
 def common_fields(
@@ -93,6 +102,7 @@ def common_fields(
             )
     with registration_errors(source):
         check_meta(meta)
+        _check_json("meta=", meta)
     for key in meta or ():
         if is_reserved_meta_key(key):
             raise RegistrationError(

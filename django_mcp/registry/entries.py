@@ -252,7 +252,7 @@ class ToolEntry(Entry, frozen=True, kw_only=True, eq=False):
         """
         if not self.has_lazy_texts:
             return schema
-        resolved: JSONObject = resolve_texts(schema, partial(read_for, sees))
+        resolved: JSONObject = resolve_texts(schema, partial(read_for, sees), is_published=True)
         return resolved
 
 

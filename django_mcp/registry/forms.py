@@ -10,6 +10,7 @@ from django_mcp.protocol.asks import FormError
 from django_mcp.protocol.json import JSONObject, decode, encode
 from django_mcp.registry import hints
 from django_mcp.registry.adapters import adapt, schema_of
+from django_mcp.registry.field_validators import FieldValidators, ValueRules
 from django_mcp.registry.moments import Moments
 from django_mcp.registry.problems import (
     ArgumentErrors,
@@ -32,10 +33,12 @@ class Form:
     needs_thread = False
     """Whether its schema or its reading may query a database."""
 
-    def __init__(self, schema: JSONObject, cls: Any = None, moments: Moments | None = None) -> None:
+    def __init__(
+        self, schema: JSONObject, cls: Any = None, rules: ValueRules | None = None
+    ) -> None:
         self._schema = schema
         self._cls = cls
-        self._moments = moments
+        self._rules = rules
 
     @property
     def schema(self) -> JSONObject:
@@ -53,7 +56,7 @@ class Form:
         if problems != []:
             raise ArgumentErrors([TOO_COMPLEX] if problems is None else problems)
         try:
-            return content if self._cls is None else convert(self._cls, content, self._moments)
+            return content if self._cls is None else convert(self._cls, content, self._rules)
         except ValidationError as error:
             raise ArgumentErrors(describe_conversion(error, content)) from None
 
@@ -62,12 +65,12 @@ FormMaker: TypeAlias = Callable[[Any], Form]
 """Makes a form from a handler's argument; raises `FormError` if it cannot."""
 
 
-def make_form(schema: Any, moments: Moments | None = None) -> Form:
+def make_form(schema: Any, rules: ValueRules | None = None) -> Form:
     """Return the form of a class with declared fields, or of a JSON Schema.
 
     Args:
         schema: the class or the JSON Schema.
-        moments: the rules by which date-times of a class are read.
+        rules: those by which the values of a class are read.
 
     Raises:
         FormError: it is something else.
@@ -79,22 +82,31 @@ def make_form(schema: Any, moments: Moments | None = None) -> Form:
             f"{schema!r:.100} is not a form: use a dataclass, a TypedDict, a pydantic model or a "
             f"JSON Schema."
         )
-    return _form_of_class(schema, moments)
+    return _form_of_class(schema, rules)
 
 
-def convert(cls: Any, value: Any, moments: Moments | None = None) -> Any:
-    """Return a JSON value as an instance of a class; `moments` are the rules for its date-times."""
-    return _adapter(cls, moments).validate_python(value)
+def convert(cls: Any, value: Any, rules: ValueRules | None = None) -> Any:
+    """Return a JSON value of a client as an instance of a class."""
+    validators = None if rules is None else rules.validators
+    return _adapter(cls, rules, validators).validate_python(value)
+
+
+def convert_own(cls: Any, value: Any, rules: ValueRules) -> Any:
+    """Return a JSON value of this server as an instance of a class: its date-times stay as they are."""
+    return _adapter(cls, None, rules.validators).validate_python(value)
 
 
 @functools.lru_cache(MAX_FORMS)
-def _adapter(cls: Any, moments: Moments | None) -> TypeAdapter[Any]:
-    return adapt(cls, reads=moments)
+def _adapter(
+    cls: Any, moments: Moments | None, validators: FieldValidators | None
+) -> TypeAdapter[Any]:
+    return adapt(cls, reads=moments, validators=validators)
 
 
 @functools.lru_cache(MAX_FORMS)
-def _form_of_class(cls: Any, moments: Moments | None) -> Form:
-    whole = schema_of(_adapter(cls, moments))
+def _form_of_class(cls: Any, rules: ValueRules | None) -> Form:
+    validators = None if rules is None else rules.validators
+    whole = schema_of(_adapter(cls, rules, validators))
     definitions = whole.get("$defs", {})
     fields = {
         name: _plain(field, definitions) for name, field in whole.get("properties", {}).items()
@@ -102,7 +114,7 @@ def _form_of_class(cls: Any, moments: Moments | None) -> Form:
     schema: JSONObject = {"type": "object", "properties": fields}
     if "required" in whole:
         schema["required"] = whole["required"]
-    return Form(schema, cls, moments)
+    return Form(schema, cls, rules)
 
 
 def _plain(field: JSONObject, definitions: Mapping[str, JSONObject]) -> JSONObject:

@@ -19,7 +19,7 @@ from django_mcp.protocol.content import (
     Text,
     TextContents,
 )
-from django_mcp.protocol.json import encode
+from django_mcp.protocol.json import JSONDecodeError, decode, encode
 from django_mcp.protocol.results import Completion, PromptMessage, PromptResult, ReadResult
 from django_mcp.registry import hints
 from django_mcp.registry.returns import (
@@ -53,14 +53,68 @@ def guess_mime_type(returns: Any) -> str | None:
 # -- resources
 
 
+_BINARY_TYPES = frozenset(
+    [*(f"image/{name}" for name in ("avif", "bmp", "gif", "heic", "jpeg", "png", "tiff", "webp")),
+     *(f"audio/{name}" for name in ("aac", "flac", "mp4", "mpeg", "ogg", "wav", "webm", "x-wav")),
+     *(f"video/{name}" for name in ("mp4", "mpeg", "ogg", "quicktime", "webm")),
+     *(f"font/{name}" for name in ("otf", "ttf", "woff", "woff2")),
+     *(f"application/{name}" for name in ("gzip", "pdf", "zip"))]
+)  # fmt: skip
+"""Types of which no text is."""
+
+
 def resource_converter(
-    converter: ResultConverter, mime_type: str | None, output: Output | None
+    converter: ResultConverter, mime_type: str | None, output: Output | None, source: str
 ) -> Callable[..., ReadResult]:
     """Return a function that converts a resource's return values to contents at the URI read.
 
     Without a MIME type it is `text/plain` for text, `application/json` for data and
     `application/octet-stream` for bytes. `output` is the declared type of the data.
     """
+    convert = _content_converter(converter, mime_type, output)
+    find_fault = _choose_fault_finder(mime_type)
+    if find_fault is None:
+        return convert
+    is_known = False
+
+    def convert_text(value: Any, *, uri: str) -> ReadResult:
+        nonlocal is_known
+        # Only the first text is read, since this takes as long as it is.
+        if not is_known and isinstance(value, str):
+            is_known = True
+            fault = find_fault(value)
+            if fault is not None:
+                converter.report(
+                    f"{source} has the MIME type {mime_type} and returned {fault}; this is logged once"
+                )
+        return convert(value, uri=uri)
+
+    return convert_text
+
+
+def _choose_fault_finder(mime_type: str | None) -> Callable[[str], str | None] | None:
+    """Return a function that says what is wrong with a text of a type; None: nothing can be."""
+    essence = (mime_type or "").partition(";")[0].strip().lower()
+    if essence in _BINARY_TYPES:
+        return _tell_of_text
+    return _find_json_fault if essence == _JSON or essence.endswith("+json") else None
+
+
+def _tell_of_text(_text: str) -> str:
+    return "text: return the content as bytes, or File(content)"
+
+
+def _find_json_fault(text: str) -> str | None:
+    try:
+        decode(text)
+    except JSONDecodeError:
+        return "text that is not JSON: return the data itself, such as a dict, or json.dumps(data)"
+    return None
+
+
+def _content_converter(
+    converter: ResultConverter, mime_type: str | None, output: Output | None
+) -> Callable[..., ReadResult]:
 
     def convert(value: Any, *, uri: str) -> ReadResult:
         if isinstance(value, ReadResult):
@@ -205,6 +259,7 @@ def _has_text(value: Any) -> bool:
     own: Any = kind.__str__
     if own is object.__str__:
         return isinstance(value, int | float)
-    # The text of a model without one of its own is `Order object (1)`.
-    is_default = str(getattr(own, "__module__", "")).startswith("django.db.models.")
-    return not is_default and not isinstance(value, bytes | bytearray | memoryview)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return False
+    # The text of a row of a table without one of its own is `Order object (1)`.
+    return not str(value).startswith(f"{kind.__name__} object (")

@@ -26,7 +26,7 @@ from django_mcp.protocol.content import (
 from django_mcp.protocol.json import JSONObject, decode, encode, is_lazy, may_hold_infinite
 from django_mcp.protocol.results import ABSENT, PromptMessage, PromptResult, ReadResult, ToolResult
 from django_mcp.registry import adapters, finite, hints
-from django_mcp.registry.moments import Moments
+from django_mcp.registry.field_validators import ValueRules
 from django_mcp.registry.plain_types import LazyAdapter, plain_schema
 from django_mcp.registry.problems import RegistrationError, conversion_error, describe_conversion
 from django_mcp.registry.reading import compile_reading
@@ -46,8 +46,8 @@ class ReturnError(TypeError):
     """A handler returned something it did not declare, or that a result cannot represent."""
 
 
-class ResultConverter(Moments, Protocol):
-    """Converts the objects of a framework that handlers return, and date-times."""
+class ResultConverter(ValueRules, Protocol):
+    """Converts the objects of a framework that handlers return, and the values of clients."""
 
     def convert(self, value: Any) -> Any:
         """Return something plainer for a framework's object, such as a list for a QuerySet.
@@ -80,8 +80,10 @@ def _refuse_stream(value: Any) -> None:
     """Raise `ReturnError` for an open file or a response of HTTP, which would become a list of its lines or parts."""
     if isinstance(value, _PLAIN) or hints.is_record(type(value)):
         return
+    if isinstance(value, BaseException):
+        raise ReturnError(_not_raised(value))
     name = f"{type(value).__module__}.{type(value).__qualname__}"
-    if any(base.__module__ == "django.http.response" for base in type(value).__mro__):
+    if isinstance(value, Iterable) and hasattr(value, "status_code"):
         raise ReturnError(
             f"returned a response of HTTP, {name}: return its data instead, or File(data, name=...) for a file"
         )

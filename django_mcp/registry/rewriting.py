@@ -66,10 +66,12 @@ def build(schema: Any) -> tuple[SchemaValidator, SchemaSerializer]:
     """Return the validator and the serializer of a core schema in which classes of the site are changed."""
     from pydantic_core import SchemaSerializer, SchemaValidator
 
+    # The bytes in values of no declared type are written by what the whole has, unless a model chose something else.
+    config: Any = {"ser_json_bytes": "base64", **schema.get("config", {})}
     # Otherwise the validators that the classes have already would be used.
     return (
         SchemaValidator(schema, _use_prebuilt=False),
-        SchemaSerializer(schema, _use_prebuilt=False),
+        SchemaSerializer(schema, config, _use_prebuilt=False),
     )
 
 

@@ -141,21 +141,38 @@ def _looks_inside(branch: Any) -> bool:
     return is_reference or any(child.is_applied for child in children(branch))
 
 
-def resolve_texts(value: Any, read: Callable[[Any], Any] = str) -> Any:
-    """Return a copy of a schema with its lazy texts in the active language, without those that come to nothing."""
+def resolve_texts(
+    value: Any, read: Callable[[Any], Any] = str, *, is_published: bool = False
+) -> Any:
+    """Return a copy of a schema with its lazy texts in the active language, without those that come to nothing.
+
+    Args:
+        value: the schema, or a part of it.
+        read: turns a lazy text into a plain one.
+        is_published: whether the copy is for callers, whom a description with a method `narrow` shows fewer types: it
+            takes the schema that it describes, and returns another one.
+    """
     if isinstance(value, dict):
         # Most members are plain texts and numbers, and a call for each would take most of the time.
         resolved = {
-            key: each if type(each) in _SCALARS else resolve_texts(each, read)
+            key: each
+            if type(each) in _SCALARS
+            else resolve_texts(each, read, is_published=is_published)
             for key, each in value.items()
         }
+        told = value.get("description") if is_published else None
+        if type(told) not in _SCALARS and (narrow := getattr(told, "narrow", None)) is not None:
+            resolved = narrow(resolved)
         if resolved.get("description") == "" and is_lazy(value["description"]):
             del resolved["description"]
         if resolved.get("title") == "" and hasattr(value["title"], "for_caller"):
             del resolved["title"]
         return resolved
     if isinstance(value, list | tuple):
-        return [part if type(part) in _SCALARS else resolve_texts(part, read) for part in value]
+        return [
+            part if type(part) in _SCALARS else resolve_texts(part, read, is_published=is_published)
+            for part in value
+        ]
     return read(value) if is_lazy(value) else value
 
 

@@ -105,7 +105,11 @@ class Signature(Struct, frozen=True, kw_only=True):
     description: str | None
 
 
-def read_signature(function: Callable[..., Any], injectables: Injectables) -> Signature:
+def read_signature(
+    function: Callable[..., Any],
+    injectables: Injectables,
+    validators: field_validators.FieldValidators,
+) -> Signature:
     """Return the signature of a function, method, partial or callable object."""
     source = describe_source(function)
     named = _named_parameters(function, source)
@@ -120,7 +124,9 @@ def read_signature(function: Callable[..., Any], injectables: Injectables) -> Si
                 f"send it. Write `{given_parameter.name}: {CONTEXT_NAMES[given_parameter.name]}` to get it from the server, "
                 f"or annotate it with the type that clients send."
             )
-        annotation = field_validators.with_validators(known.get(given_parameter.name, Any))
+        annotation = field_validators.with_validators(
+            known.get(given_parameter.name, Any), validators
+        )
         fault = hints.find_fault(annotation)
         if fault is not None:
             raise RegistrationError(
@@ -136,7 +142,7 @@ def read_signature(function: Callable[..., Any], injectables: Injectables) -> Si
             injections[given_parameter.name] = provider
         else:
             parameter = _read_parameter(
-                given_parameter.name, annotation, given_parameter.default, source
+                given_parameter.name, annotation, given_parameter.default, source, validators
             )
             if parameter.description is None and given_parameter.name in texts:
                 parameter = replace(parameter, description=texts[given_parameter.name])
@@ -253,11 +259,17 @@ _VIEW_GUARDS = (
 """Attributes that decorators set on a function, and that only views of REST framework read."""
 
 
-def _read_parameter(name: str, annotation: Any, default: Any, source: str) -> Parameter:
+def _read_parameter(
+    name: str,
+    annotation: Any,
+    default: Any,
+    source: str,
+    validators: field_validators.FieldValidators,
+) -> Parameter:
     if is_field(default):  # `limit: int = Field(20, ge=1)`
         annotation, default = Annotated[annotation, default], EMPTY
     for each in field_validators.find_metadata(annotation):
-        fault = field_validators.find_fault(each)
+        fault = field_validators.find_fault(each, validators)
         if fault is not None:
             raise RegistrationError(f"{source}: the annotation of the parameter `{name}`: {fault}.")
     title, description, has_default = None, None, default is not EMPTY

@@ -11,9 +11,10 @@ from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.revisions import MethodRule, RevisionSet
 from django_mcp.registry.access import read_rates
 from django_mcp.registry.entries import Entry
+from django_mcp.registry.problems import did_you_mean
 from django_mcp.registry.registry import Registry
 from django_mcp.registry.schemas import resolve_texts
-from django_mcp.server.exchange.admission import if_streaming
+from django_mcp.server.exchange.admission import if_streaming, if_unbuffered
 from django_mcp.server.exchange.call import Call
 from django_mcp.server.exchange.visibility import find_requirements
 from django_mcp.server.extension import Extension, ExtensionMethod, ask
@@ -185,10 +186,12 @@ def _by_transport(
     over_http = pushing if options.mode != "stateless" else listening
     offers = {}
     for is_buffered, has_none in itertools.product((False, True), repeat=2):
-        streamed = streaming if is_buffered else over_http if has_none else pushing
+        unbuffered = over_http if has_none else pushing
+        streamed = streaming if is_buffered else unbuffered
         missing = {if_streaming(name) for name in streamed - features}
-        offers[True, is_buffered, has_none] = streamed
-        offers[False, is_buffered, has_none] = features | missing
+        left_out = {if_unbuffered(name) for name in unbuffered - streamed}
+        offers[True, is_buffered, has_none] = streamed | left_out
+        offers[False, is_buffered, has_none] = features | missing | left_out
     return offers
 
 
@@ -222,3 +225,31 @@ def covers(declared: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
         if isinstance(inner, Mapping) and not covers(have, inner):
             return False
     return True
+
+
+_OF_CLIENTS: Mapping[str, frozenset[str]] = {
+    "elicitation": frozenset({"form", "url"}),
+    "experimental": frozenset(),
+    "extensions": frozenset(),
+    "roots": frozenset({"listChanged"}),
+    "sampling": frozenset({"tools", "context"}),
+    "tasks": frozenset({"list", "cancel", "requests"}),
+}
+"""What clients declare, with what is inside of it; empty: names of others."""
+
+
+def refuse_unknown_capability(path: Sequence[str]) -> bool:
+    """Return False; raises ValueError if no client can declare this capability."""
+    name, inner = path[0], path[1] if len(path) > 1 else None
+    known = _OF_CLIENTS.get(name)
+    if known is not None and (inner is None or not known or inner in known):
+        return False
+    if known is not None:
+        near = f"{did_you_mean(str(inner), known)} It has {', '.join(sorted(known))}."
+    elif name.partition(".")[0] in _OF_CLIENTS:
+        near = f" Write client_supports({', '.join(map(repr, name.split('.')))})."
+    elif "/" in name:
+        near = f" Write client_supports('extensions', {name!r})."
+    else:
+        near = f"{did_you_mean(name, _OF_CLIENTS)} There are {', '.join(_OF_CLIENTS)}."
+    raise ValueError(f"No client declares the capability {'.'.join(path)!r}.{near}")

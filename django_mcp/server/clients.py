@@ -7,7 +7,6 @@ method may be awaited on any event loop: what concerns open streams runs on the 
 from __future__ import annotations
 
 import asyncio
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,15 +14,13 @@ from dataclasses import dataclass
 from django_mcp.protocol.json import JSONObject
 from django_mcp.server.exchange.caller import key_of
 from django_mcp.server.exchange.session import Closing, Session
+from django_mcp.server.exchange.session_keys import SESSION_KEY
 from django_mcp.server.services import Services
 from django_mcp.server.streams.process_messages import CloseStream, SessionEnded
 from django_mcp.server.streams.stream import PushStream
 
 PINGS_AT_ONCE = 32
 """Clients that are pinged at once."""
-
-_KEY = re.compile("[0-9a-f]{32}")
-"""The form of a session's public key."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -177,7 +174,7 @@ class ClientMethods(ABC):
     async def aclose_sessions(self, keys: Iterable[str]) -> list[str]:
         """End sessions, in one transaction; return the keys of those that existed."""
         return await self.engine.hub.run(
-            self._close_sessions, [key for key in keys if _KEY.fullmatch(key)]
+            self._close_sessions, [key for key in keys if SESSION_KEY.fullmatch(key)]
         )
 
     async def _close_sessions(self, keys: list[str]) -> list[str]:
@@ -243,7 +240,7 @@ class ClientMethods(ABC):
         return loop.time() - begun_s
 
     async def _find_session(self, key: str) -> Session | None:
-        return await self.engine.ports.sessions.get(key) if _KEY.fullmatch(key) else None
+        return await self.engine.ports.sessions.get(key) if SESSION_KEY.fullmatch(key) else None
 
     async def acancel_request(
         self, session_key: str, request_id: str, reason: str = "Cancelled"

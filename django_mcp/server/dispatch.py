@@ -73,6 +73,9 @@ def dispatch(server: Services, exchange: Exchange) -> Coroutine[Any, Any, Reply]
         and server.keeps_sessions
     ):
         return server.ports.handshakes.dispatch(server, message, exchange, _dispatch)
+    if type(message) is Request:
+        # As `_dispatch` does; a call of it costs 0.5 %.
+        return server.operations.answer(server, message, exchange)
     return _dispatch(server, message, exchange)
 
 
@@ -203,14 +206,17 @@ async def _run_observed(
 
 def _run(call: ServedCall, derived: Derived) -> Awaitable[bytes | Refusal]:
     """Return the awaitable of a method, after what the principal can see is known."""
-    exchange = call.exchange
+    exchange, server = call.exchange, call.server
+    caller = exchange.caller
     try:
         method = METHODS[call.method]
     except KeyError:
         method = find_added(call.method, derived)
-    visible = call.server.find_visible(exchange, derived.requirements)
+    # The server does nothing but narrow what the policy finds; a call of it costs 0.5 %.
+    finder = server.ports.access if caller.narrowing is None else server
+    visible = finder.find_visible(exchange, derived.requirements)
     if visible is not None:
-        exchange.caller.visible = visible
+        caller.visible = visible
         if not derived.rates:
             return method(call)
     return _prepare_and_run(call, derived, method, is_visible_known=visible is not None)

@@ -108,6 +108,10 @@ class Engine(Services):
     def operations(self) -> Operations:
         """See `Services.operations`."""
         plain, instrument = _import_dispatch().OPERATIONS, self.ports.instrument
+        if self.ports.shows_faults:
+            from django_mcp.server.handlers.result_mistakes import watch_results
+
+            plain = watch_results(plain)
         return plain if instrument is None else instrument.watch(plain)
 
     async def open_stream(self, exchange: Exchange) -> Reply:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from django_mcp.log import logger
 from django_mcp.protocol.errors import Refusal
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.field_validators import FieldValidators
 from django_mcp.registry.options import Atomic
 from django_mcp.server.exchange.call import Call, Failure, FailureKind
 from django_mcp.server.exchange.caller import ANONYMOUS
@@ -27,8 +28,31 @@ from django_mcp.server.ports import STATE_STORE_FULL, StateStoreFull, Today
 T = TypeVar("T")
 
 
+class NoValidators:
+    """The validators of no framework."""
+
+    advice = ""
+
+    def is_validator(self, value: Any) -> bool:
+        return False
+
+    def is_validator_class(self, cls: type) -> bool:
+        return False
+
+    def find_fault(self, validator: Any) -> str | None:
+        return None
+
+    def make_check(self, validator: Callable[[Any], None]) -> Callable[[Any], None]:
+        return validator
+
+    def describe(self, validator: Any, schema: JSONObject) -> None:
+        pass
+
+
 class PlainConverter:
     """Convert no framework's objects."""
+
+    validators: FieldValidators = NoValidators()
 
     def convert(self, value: Any) -> Any:
         return value

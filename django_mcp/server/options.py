@@ -232,9 +232,9 @@ class Options:
     throttle: Mapping[str, str] | None = setting(
         None,
         RATES,
-        "The maximum rate of requests for each user, with all of their clients and keys (`principal`), and "
-        "for each `address`, and of [`failures`](../howto/permissions.md) to authenticate for each address, such as "
-        '`{"principal": "600/m"}`.',
+        "The maximum rate of requests for each user, with all of their clients and keys, and for anonymous callers of "
+        "each address (`principal`), for each `address`, and of [`failures`](../howto/permissions.md) to authenticate "
+        'for each address, such as `{"principal": "600/m"}`.',
     )
     keepalive_s: float = setting(
         15, SECONDS, "The silence on a stream after which the server sends a comment."

@@ -373,6 +373,8 @@ class Ports:
         clock: the seconds since 1970.
         watch_async: given the run of an asynchronous handler, its call, and what the log calls it, returns
             the same run, whose mistakes are logged; None: it is not watched.
+        trace_error: given a call and the exception that its handler ended with, returns what the observer needs of
+            it; None: nothing.
         shows_faults: whether clients are told the class and the text of an unexpected exception.
         instrument: watches the operations of the server; None: nothing does.
     """
@@ -398,5 +400,6 @@ class Ports:
     find_toolset: Callable[[Entry], str | None] = attrgetter("toolset")
     clock: Callable[[], float] = time.time
     watch_async: Callable[[Awaitable[Any], Call, str], Awaitable[Any]] | None = None
+    trace_error: Callable[[Call, BaseException], Any] | None = None
     shows_faults: bool = False
     instrument: Instrument | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 from collections.abc import Iterable
 
@@ -22,7 +23,7 @@ from django_mcp.registry.access import Rate
 from django_mcp.registry.entries import Entry, ToolEntry
 from django_mcp.server.exchange.caller import key_of
 from django_mcp.server.exchange.exchange import Exchange
-from django_mcp.server.exchange.quotas import is_anonymous_quota, network_of
+from django_mcp.server.exchange.quotas import network_of
 from django_mcp.server.exchange.session import Session
 from django_mcp.server.exchange.visibility import Guarded
 from django_mcp.server.services import ServedCall, Services
@@ -32,12 +33,13 @@ MAX_TOKEN = 128
 
 
 def note_hidden(call: ServedCall, entry: Entry, uri: str | None = None) -> None:
-    """Log why an entry is unknown to the caller, on a site with `DEBUG`."""
-    if not call.server.ports.shows_faults:
+    """Log why an entry is unknown to the caller: as a warning on a site with `DEBUG`, else at the level DEBUG."""
+    level = logging.WARNING if call.server.ports.shows_faults else logging.DEBUG
+    if not logger.isEnabledFor(level):
         return
     why = call.exchange.caller.explain_hidden(entry, uri)
     if why is not None:
-        logger.warning("%s. The client is told that it is unknown", why)
+        logger.log(level, "%s. The client is told that it is unknown", why)
 
 
 async def load_session(
@@ -126,11 +128,11 @@ def check_scopes(call: ServedCall, *guarded: Guarded) -> Refusal | None:
 
 
 async def check_rate(call: ServedCall, rates: dict[str, Rate]) -> Refusal | None:
-    """Count a request of a user or principal and an address; return the refusal of one too many, or None."""
+    """Count a request of a caller and of an address; return the refusal of one too many, or None."""
     exchange = call.exchange
     counted = []
-    if "principal" in rates and not is_anonymous_quota(exchange.caller.quota_key):
-        counted.append((exchange.caller.quota_key, rates["principal"]))
+    if "principal" in rates:
+        counted.append((f"caller {exchange.caller.quota_key}", rates["principal"]))
     if "address" in rates and exchange.caller.address:
         counted.append((f"address {network_of(exchange.caller.address)}", rates["address"]))
     return await _check_rates(call.server, counted) if counted else None

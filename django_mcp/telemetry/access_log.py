@@ -6,6 +6,7 @@ import logging
 import time
 from typing import Any
 
+from django_mcp.log import logger
 from django_mcp.process import PerProcess
 from django_mcp.protocol.sanitize import clean
 from django_mcp.server.exchange.caller import key_of
@@ -31,9 +32,17 @@ writing: PerProcess[Later[dict[str, Any]]] = PerProcess(lambda: Later("django-mc
 class AccessLog(Observer):
     """Writes the access log. It has names that the server has, and no arguments, addresses or credentials."""
 
+    _has_told = False
+
     def end(self, operation: Operation) -> None:
         """See `Observer.end`."""
         if not access_logger.isEnabledFor(logging.INFO):
+            if not self._has_told:
+                self._has_told = True
+                logger.warning(
+                    "DJANGO_MCP['ACCESS_LOG'] writes nothing, since the logger 'django_mcp.access' discards records "
+                    "at INFO. Give it the level 'INFO' and a handler in LOGGING."
+                )
             return
         operation.settle()
         exchange, attributes = operation.exchange, find_common(operation)

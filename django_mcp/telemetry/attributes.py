@@ -89,7 +89,8 @@ def _find_session(operation: Operation) -> str:
     """Return the public key of the session of an operation, also of one that it has opened."""
     call, exchange, reply = operation.call, operation.exchange, operation.reply
     connection = None if exchange is None else exchange.connection
-    if call is not None:
+    # The handshake of HTTP+SSE is on a connection that is a session from its beginning.
+    if call is not None and not isinstance(connection, Session):
         connection = call.connection
         token = None if reply is None else dict(reply.headers).get(_SESSION_ID)
         if token is not None:

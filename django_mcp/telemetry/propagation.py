@@ -9,35 +9,35 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from django_mcp.protocol.json import JSONObject
-from django_mcp.protocol.messages import Request
 from django_mcp.protocol.trace_context import find_trace
-from django_mcp.server.exchange.exchange import Exchange, Reply
+from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.operations import Instrument, Operations, Outcome
 
 T = TypeVar("T")
 
 
 class Propagation(Instrument):
-    """Makes the trace of a request's `_meta` current while it is answered, if OpenTelemetry is installed."""
+    """Makes the trace of a request's `_meta` current while it runs, if OpenTelemetry is installed."""
 
     def watch(self, plain: Operations) -> Operations:
         """See `Instrument.watch`."""
-        plain_answer = plain.answer
+        plain_run = plain.run
 
-        def answer(server: Any, request: Request, exchange: Exchange) -> Coroutine[Any, Any, Reply]:
-            work = plain_answer(server, request, exchange)
-            meta = request.params.get("_meta")
+        def run(
+            call: Any, derived: Any, kept: ConnectionState | None
+        ) -> Coroutine[Any, Any, Outcome]:
+            meta = call.meta
             # A `tracestate` without a parent means nothing.
-            if type(meta) is dict and ("traceparent" in meta or "baggage" in meta):
-                return _within(meta, work)
-            return work
+            if "traceparent" in meta or "baggage" in meta:
+                return _within(meta, plain_run(call, derived, kept))
+            return plain_run(call, derived, kept)
 
         def run_task(
             call: Any, carried: JSONObject | None, work: Coroutine[Any, Any, Outcome]
         ) -> Coroutine[Any, Any, Outcome]:
             return _within(call.meta, plain.run_task(call, carried, work))
 
-        return replace(plain, answer=answer, run_task=run_task)
+        return replace(plain, run=run, run_task=run_task)
 
 
 def _within(meta: Mapping[str, Any], work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:

@@ -6,9 +6,16 @@ from typing import Any
 
 from django import template
 
+from django_mcp.admin.figures import show_number
 from django_mcp.models import Session
 
 register = template.Library()
+
+
+@register.filter
+def number(value: Any, digits: int = 0) -> str:
+    """Return a number as people of the active language write it; empty for a value that is none."""
+    return show_number(value, digits) if isinstance(value, int | float) else ""
 
 
 @register.inclusion_tag("admin/django_mcp/tabs.html", takes_context=True)

@@ -23,19 +23,13 @@ from django_mcp.inprocess.call import (
 from django_mcp.inprocess.results import (
     MCPError,
     Unanswered,
-    UnknownPrompt,
-    UnknownResource,
-    UnknownTool,
     to_error,
 )
+from django_mcp.inprocess.unknown import explain_unknown
 from django_mcp.protocol import headers as names
 from django_mcp.protocol.errors import INTERNAL_ERROR
 from django_mcp.protocol.headers import encode_value, find_argument
 from django_mcp.protocol.json import JSONObject
-from django_mcp.registry.entries import Entry
-from django_mcp.registry.problems import suggest
-from django_mcp.server.delivery.notify import find_matches
-from django_mcp.server.exchange.caller import Caller
 from django_mcp.servers import MCPServer, choose_server
 from django_mcp.test.exchanges import ClientSide, ObservedServer, ReceivedResponse, find_endpoint
 from django_mcp.test.results import ClientCallResult, UnnoticedError
@@ -264,38 +258,12 @@ class BaseClient:
             error = MCPError(
                 f"{method} got no answer, HTTP {response.status}", status=response.status
             )
-        note = self._explain_unknown(error, params, response.caller)
+        note = explain_unknown(self.server.registry, error, params, response.caller, _LOG_IN)
         if note is None and response.status == 401 and self._principal is None:
             note = _LOG_IN
         if note is not None:
             error.add_note(note)
         raise error
-
-    def _explain_unknown(
-        self, error: MCPError, params: JSONObject, caller: Caller | None
-    ) -> str | None:
-        """Return what the test's author has to know of an entry that is unknown to the client."""
-        registry, name, uri = self.server.registry, params.get("name"), params.get("uri")
-        if isinstance(error, UnknownResource):
-            entries: list[Entry] = [entry for entry, _variables in find_matches(registry, str(uri))]
-        elif isinstance(error, UnknownTool | UnknownPrompt):
-            attribute = "tools" if isinstance(error, UnknownTool) else "prompts"
-            known: Mapping[Any, Entry] = getattr(registry, attribute)
-            if name not in known:
-                if name in registry.registered[attribute]:
-                    return f"{name!r} is registered, but disabled in the admin."
-                return suggest(name, known) if known else None
-            entries = [known[name]]
-        else:
-            return None
-        if caller is None:
-            return None
-        for entry in entries:
-            why = caller.explain_hidden(entry, uri)
-            if why is not None:
-                needs_login = self._principal is None and caller.visible.find_missing_rules(entry)
-                return f"{why}. {_LOG_IN}" if needs_login else f"{why}."
-        return None
 
     def _make_request(self, method: str, params: JSONObject) -> JSONObject:
         return write_request(

@@ -14,9 +14,10 @@ from django_mcp.registry.problems import clip
 class UnnoticedError(UserWarning):
     """A test may pass for the wrong reason.
 
-    It looks in vain for a text in the error of a call, and has not looked at `is_error` before:
-    `assert "secret" not in client.call("report", wrong=1).text` would pass, since the call has failed. It never looks
-    at the result of a call that failed. Or it gave answers to questions that nothing asked.
+    It looks in vain for a text in the error of a call, or only whether there is any, and has not looked at
+    `is_error` before: `assert "secret" not in client.call("report", wrong=1).text` would pass, since the call has
+    failed, and so would `assert client.call("report", wrong=1).text`. It never looks at the result of a call that
+    failed. Or it gave answers to questions that nothing asked.
     """
 
 
@@ -59,6 +60,12 @@ class ClientCallResult(CallResult):
         text = super().text
         return _TextOfError(text, self._judge) if super().is_error else text
 
+    @property
+    def content(self) -> list[JSONObject]:
+        """The content blocks, each with its `type`."""
+        content = super().content
+        return _ContentOfError(content, self._judge) if super().is_error else content
+
     def _notice(self) -> None:
         vars(self).update(_is_noticed=True)
 
@@ -68,8 +75,9 @@ class ClientCallResult(CallResult):
             self._notice()
         elif not vars(self)["_is_noticed"]:
             warnings.warn(
-                f"A text is missing because the call of {vars(self)['_tool']!r} failed. Look at is_error, or at "
-                f"structured, before you look for what is not there. The error is: {clip(super().text)}",
+                f"The call of {vars(self)['_tool']!r} failed, so its text is that of the error, and says nothing of a "
+                f"result. Look at is_error, or at structured, before you look whether there is a text, or what it "
+                f"lacks. The error is: {clip(super().text)}",
                 UnnoticedError,
                 stacklevel=4,
             )
@@ -86,19 +94,54 @@ class _TextOfError(str):
         made._judge = judge
         return made
 
+    def __bool__(self) -> bool:
+        self._tell(is_found=False)
+        return super().__len__() > 0
+
+    def __len__(self) -> int:
+        self._tell(is_found=False)
+        return super().__len__()
+
+    def __eq__(self, other: object) -> bool:
+        is_same = super().__eq__(other) is True
+        self._tell(is_found=is_same)
+        return is_same
+
+    def __ne__(self, other: object) -> bool:
+        is_same = super().__eq__(other) is True
+        self._tell(is_found=is_same)
+        return not is_same
+
+    __hash__ = str.__hash__
+
     def __contains__(self, part: Any) -> bool:
         is_found = super().__contains__(part)
-        self._tell(part, is_found=is_found)
+        if part:
+            self._tell(is_found=is_found)
+        return is_found
+
+    def startswith(self, part: Any, *place: Any) -> bool:
+        is_found = super().startswith(part, *place)
+        if part:
+            self._tell(is_found=is_found)
+        return is_found
+
+    def endswith(self, part: Any, *place: Any) -> bool:
+        is_found = super().endswith(part, *place)
+        if part:
+            self._tell(is_found=is_found)
         return is_found
 
     def find(self, part: str, *place: Any) -> int:
         index = super().find(part, *place)
-        self._tell(part, is_found=index >= 0)
+        if part:
+            self._tell(is_found=index >= 0)
         return index
 
     def count(self, part: str, *place: Any) -> int:
         number = super().count(part, *place)
-        self._tell(part, is_found=number > 0)
+        if part:
+            self._tell(is_found=number > 0)
         return number
 
     def lower(self) -> _TextOfError:
@@ -110,6 +153,28 @@ class _TextOfError(str):
     def casefold(self) -> _TextOfError:
         return _TextOfError(super().casefold(), self._judge)
 
-    def _tell(self, part: str, *, is_found: bool) -> None:
-        if part and self._judge is not None:
+    def strip(self, chars: str | None = None) -> _TextOfError:
+        return _TextOfError(super().strip(chars), self._judge)
+
+    def _tell(self, *, is_found: bool) -> None:
+        if self._judge is not None:
             self._judge(is_found=is_found)
+
+
+class _ContentOfError(list[Any]):
+    """The content of an error, which tells whether a test looks only how much there is."""
+
+    def __init__(self, content: list[JSONObject], judge: Callable[..., None]) -> None:
+        super().__init__(content)
+        self._judge = judge
+
+    def __bool__(self) -> bool:
+        self._tell()
+        return super().__len__() > 0
+
+    def __len__(self) -> int:
+        self._tell()
+        return super().__len__()
+
+    def _tell(self) -> None:
+        self._judge(is_found=False)

@@ -330,7 +330,8 @@ async def take_message(server: Engine, token: str, exchange: Exchange) -> Reply:
         if session is None:
             return refusal_reply(UNKNOWN_SESSION)
         if isinstance(message, Malformed):
-            return refusal_reply(message.refusal, 400, message.id)
+            exchange.connection = session
+            return await server.operations.take(server, message, exchange)
         connection = _connections.get(session.key)
         if connection is not None:
             if not rights_of(exchange).cover(connection.rights):

@@ -101,6 +101,7 @@ class OrderOut(BaseModel):
 
 # What several tools ask for, each described once.
 Limit = Annotated[int, Field(ge=1, le=100, description="How many to return.")]
+Euros = Annotated[Decimal, Field(ge=0, le=1_000_000, max_digits=9, decimal_places=2)]
 Number = Annotated[str, Field(description="The order's number, such as 2026-0001.")]
 Sku = Annotated[str, Field(description="As find_products gives it, such as mug.")]
 
@@ -122,7 +123,7 @@ class LineIn(TypedDict):
 def find_products(
     query: str = "",
     category: Category | None = None,
-    max_price: Decimal | None = None,
+    max_price: Euros | None = None,
     limit: Limit = 20,
 ) -> list[ProductOut]:
     """Search what the shop sells.
@@ -207,7 +208,7 @@ class Agreement:
 
 
 @tool(title=gettext_lazy("Order the same again"), destructive=False, atomic=True, scopes=ORDERING)
-def reorder(ctx: Context, number: Number, agreed_total: Decimal | None = None) -> str:
+def reorder(ctx: Context, number: Number, agreed_total: Euros | None = None) -> str:
     """Order what an earlier order had, at today's prices, once the customer agrees with the total.
 
     Args:
@@ -289,7 +290,7 @@ def redeem_voucher(ctx: Context, number: Number) -> str:
 
 
 @tool(read_only=True, open_world=False)
-async def convert_price(euros: Decimal, currency: Literal["EUR", "GBP", "USD"]) -> str:
+async def convert_price(euros: Euros, currency: Literal["EUR", "GBP", "USD"]) -> str:
     """Convert a price in euros at this morning's rate."""
     return f"{euros * EUROS[currency]:.2f} {currency}"
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.architecture.sources import PACKAGE, ROOT, shown, source_files, tree_of
+from tests.architecture.sources import PACKAGE, ROOT, code_strings, shown, source_files, tree_of
 from tests.benchmarks.startup import write_site
 
 SLOW = {"channels", "daphne", "jsonschema", "jsonschema_rs", "pydantic", "django.db", "uvicorn"}
@@ -142,6 +143,20 @@ def test_the_lower_layers_run_without_django(layer: str):
     loaded = loaded_by("\n".join(f"import {module}" for module in modules))
 
     assert loaded & FRAMEWORKS == set()
+
+
+@pytest.mark.parametrize("layer", ["protocol", "registry", "server", "sessions/core"])
+def test_the_lower_layers_name_no_module_of_django(layer: str):
+    files = sorted((PACKAGE / layer).rglob("*.py"))
+
+    named = [
+        (shown(path), text)
+        for path in files
+        for _line, text in code_strings(tree_of(path))
+        if re.fullmatch(r"django\.[\w.]*", text)
+    ]
+    assert files
+    assert named == []
 
 
 def test_only_contrib_and_runners_of_tasks_import_the_packages_that_they_integrate():

@@ -30,7 +30,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.benchmarks import canary, database, flood, load, record, streams, table
+from tests.benchmarks import canary, database, flood, load, recorded_load, streams, table
 from tests.benchmarks.cases import CASES, CONSUMER, FLOOR, VIEW, Figures, check, import_ms, measure
 from tests.support import sites
 
@@ -187,7 +187,7 @@ def _run_streams(options: argparse.Namespace) -> int:
 
 def _run_record(options: argparse.Namespace) -> int:
     is_pinned = options.pin and _may_pin()
-    astray = record.run(
+    astray = recorded_load.run(
         options.server,
         rate=options.rate,
         seconds=options.seconds,

@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.in_process or options.instructions:
         names = [name for name in names if name not in STREAMED]
     with ExitStack() as stack:
-        trees = [stack.enter_context(_checked_out(each)) for each in (options.base, options.head)]
+        trees = [stack.enter_context(checked_out(each)) for each in (options.base, options.head)]
         if options.instructions:
             return _compare_instructions(trees, names, options.base, options.head)
         start = _started_inside if options.in_process else _served
@@ -123,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 @contextmanager
-def _checked_out(version: str) -> Iterator[Path]:
+def checked_out(version: str) -> Iterator[Path]:
     """Yield a folder with the files of a version: itself, or those of a commit."""
     if Path(version).is_dir():
         yield Path(version).resolve()
@@ -294,7 +294,8 @@ def _started_inside(tree: Path, wrapper: Sequence[str] = PINNED) -> Iterator[tup
         try:
             yield child.pid, run
         finally:
-            child.terminate()
+            # Under valgrind a process has been seen to outlive the signal to end.
+            child.kill()
             child.wait()
 
 

@@ -55,11 +55,13 @@ TEXTS = {
     "them without a call.",
     "django_mcp.drf.W005": "An action of a REST view is no tool, since it is about passwords, tokens or sign-ins.",
     "django_mcp.drf.W006": "A REST view reads the body of its request, for which its tool has no arguments.",
+    "django_mcp.drf.W007": "`kwargs=` of a REST view names a variable that no URL of the view has.",
     "django_mcp.modeladmin.I001": "A filter or the search of an admin does not become an argument, or leaves "
     "out a field.",
     "django_mcp.modeladmin.W001": "`admin_tools()` creates no tool of a model, or of something that the admin "
     "can do with it.",
     "django_mcp.apps.E001": "A tool names a template for its page that no engine finds.",
+    "django_mcp.W050": "Nothing reads a setting such as `MCP_THROTTLE`, which has the name of one of `DJANGO_MCP`.",
     "django_mcp.apps.E002": "A page cannot be rendered in one of the languages of the site.",
     "django_mcp.apps.E003": "A page of its own has no place for the fields of a form.",
     "django_mcp.apps.E004": "A form starts with the result of a tool that does not exist.",
@@ -71,6 +73,8 @@ TEXTS = {
     "django_mcp.apps.I001": "A `ModelForm` opens empty, though its tool has arguments that may name the object to change.",
     "django_mcp.apps.W010": "A page calls a tool that its server does not have.",
     "django_mcp.apps.W014": "A function of `Confirm` or of `App(initial=...)` never returns a value.",
+    "django_mcp.apps.W015": "A page uses a variable such as `user`, which is empty in it.",
+    "django_mcp.apps.W016": "A tool has a fragment, and its page no place for it.",
     "django_mcp.apps.W011": "A page calls a tool with an argument that it does not have.",
     "django_mcp.apps.W012": "A page refers to an element or a tool that is not there.",
     "django_mcp.apps.W013": "A page shows a value that no result of its tools has.",
@@ -87,6 +91,7 @@ TEXTS = {
     "django_mcp.skills.W004": "A draft of a skill has not been edited.",
     "django_mcp.skills.W005": "A skill names a tool, a resource or a file that is not there.",
     "django_mcp.skills.W006": "A folder has skills that no server serves.",
+    "django_mcp.skills.W007": "A folder beside the skills has Markdown files and no `SKILL.md`.",
     "django_mcp.skills.W003": "A generated skill is inside of one in a folder, which hosts then cannot verify.",
     "django_mcp.apps.W009": "A tool has `confirm=`, and a page of its own without a place for the question.",
     "django_mcp.apps.W007": "A ready-made page names a member that the results of its tool do not have.",
@@ -209,6 +214,8 @@ def _level(id: str, around: tuple[ast.AST, ...]) -> str:
     for each in around:
         if _name_of(each) in ("Warning", "checks.Warning") or "is_error" in _keywords(each):
             return "Warning"
+        if _name_of(each) in ("Info", "checks.Info"):
+            return "Information"
     return "Error"
 
 

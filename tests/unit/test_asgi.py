@@ -293,7 +293,7 @@ async def test_startup_says_how_much_is_for_everybody_beside_authenticators(
 
     texts = [record.getMessage() for record in caplog.records]
     assert [text.partition("prompts 0")[2] for text in texts] == [
-        "; everybody may use 2 of them without signing in",
+        "; 2 of them need no permission, nor signing in",
         "",
     ]
 
@@ -385,7 +385,7 @@ def test_atomic_requests_does_not_affect_the_health_view():
 async def test_readiness_checks_every_database(databases: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delitem(connections.settings, "default")
     # These databases do not have all tables.
-    monkeypatch.setattr("django_mcp.endpoints.urlconf.is_migrated", lambda: True)
+    monkeypatch.setattr("django_mcp.execution.migrated.is_migrated", lambda: True)
     application = django_mcp_application(Site())
 
     async def ready() -> tuple[int, Any]:

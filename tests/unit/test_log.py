@@ -9,7 +9,7 @@ import pytest
 from django.db import OperationalError, connection
 from django.test import override_settings
 
-from django_mcp.log import MAX_KINDS, MOST_ALIKE, PERIOD_S, RepetitionLimit, logger
+from django_mcp.log import MAX_KINDS, MOST_ALIKE, PERIOD_S, LoggedKinds, RepetitionLimit, logger
 from django_mcp.servers import MCPServer
 from django_mcp.sessions.site import writer
 from tests.support.wire import V2026_07_28, WireClient
@@ -114,3 +114,17 @@ async def test_a_client_cannot_fill_the_log_with_tracebacks(caplog: pytest.LogCa
             await client.send("tools/call", {"name": "fail"})
 
     assert len([each for each in caplog.records if each.name == logger.name]) == MOST_ALIKE
+
+
+def test_a_kind_is_logged_once_and_no_more_kinds_than_the_limit():
+    logged = LoggedKinds(2)
+
+    assert [logged.add(kind) for kind in ("a", "a", "b", "c", "a")] == [
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]
+    logged.reset()
+    assert logged.add("c")

@@ -104,6 +104,7 @@ def test_all_that_a_server_makes_of_settings_is_made_again_when_they_change():
         "make_form",
         "make_context",
         "shows_faults",
+        "trace_error",
         "watch_async",
     }
     assert after is not before

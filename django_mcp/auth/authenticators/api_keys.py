@@ -22,6 +22,7 @@ from django_mcp.auth.principal import (
 )
 from django_mcp.execution.own_writes import LOCKED_S, run_later
 from django_mcp.execution.threads import run_in_pool
+from django_mcp.log import LoggedKinds, logger
 from django_mcp.process import Expiring, reset_on
 from django_mcp.server.exchange.exchange import Exchange
 
@@ -33,6 +34,9 @@ USE_RECORDED_EVERY: Final = timedelta(minutes=1)
 
 _noting: Expiring[bool] = Expiring(10_000)
 """The keys whose use waits to be written."""
+
+_refused: Final = LoggedKinds(100)
+"""The keys whose refusal was logged, so that a client that tries again and again does not fill the log."""
 
 reset_on(_noting.clear, settings=("DJANGO_MCP", "DATABASES", "DATABASE_ROUTERS"))
 
@@ -76,7 +80,14 @@ class APIKeyAuthenticator(BearerAuthenticator):
         now = timezone.now()
         key = APIKey.objects.select_related("user").filter(prefix=prefix).first()
         # The same response for all of these, so that guessing reveals nothing.
-        if key is None or not key.is_secret(secret) or key.is_over(now) or not is_active(key.user):
+        if key is None or not key.is_secret(secret):
+            return _UNKNOWN
+        if key.is_over(now) or not is_active(key.user):
+            why = "revoked or has expired" if key.is_over(now) else "of an inactive user"
+            if _refused.add((prefix, why)):
+                logger.warning(
+                    "The API key %s%s was refused, since it is %s", KEY_START, prefix, why
+                )
             return _UNKNOWN
         if key.last_used_at is None or now - key.last_used_at >= USE_RECORDED_EVERY:
             # If several workers saw the key at once, the first one writes.
@@ -150,19 +161,33 @@ def _covers(key: APIKey | None, principal: Principal) -> bool:
     return before is not None and now.covers(before)
 
 
-def find_valid_key(prefix: str) -> APIKey | None:
-    """Return the key, with its user, by its prefix or a text that begins with it, if the key is valid."""
-    from django_mcp.auth.users import is_active
+def find_key(prefix: str) -> APIKey | None:
+    """Return the key, with its user, by its prefix or a text that begins with it, whether or not it is valid."""
     from django_mcp.models.keys import PREFIX_BYTES, APIKey
 
     start = prefix.strip().removeprefix(KEY_START)[: 2 * PREFIX_BYTES]
-    key = (
-        APIKey.objects.select_related("user").filter(prefix=start).first()
-        if start.isalnum()
-        else None
-    )
-    is_valid = key is not None and not key.is_over(timezone.now()) and is_active(key.user)
-    return key if is_valid else None
+    if not start.isalnum():
+        return None
+    return APIKey.objects.select_related("user").filter(prefix=start).first()
+
+
+def find_valid_key(prefix: str) -> APIKey | None:
+    """Do as `find_key` does; None as well if calls with the key are refused."""
+    key = find_key(prefix)
+    return None if key is None or why_refused(key) else key
+
+
+def why_refused(key: APIKey) -> str | None:
+    """Return why calls with a key are refused, for operators; None if they are not."""
+    from django_mcp.auth.users import is_active
+
+    if key.revoked_at is not None:
+        return f"it was revoked at {key.revoked_at}"
+    if key.is_over(timezone.now()):
+        return f"it expired at {key.expires_at}"
+    if not is_active(key.user):
+        return f"its user {key.user.get_username()!r} is not active"
+    return None
 
 
 def principal_of_key(key: APIKey, source: Authenticator) -> Principal:

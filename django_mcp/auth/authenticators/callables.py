@@ -16,6 +16,7 @@ from django_mcp.auth.principal import AuthInfo, Principal, Rejection, make_key
 from django_mcp.auth.recheck import RECHECK_S, Revalidator
 from django_mcp.execution.threads import run_in_pool
 from django_mcp.protocol.headers import Headers
+from django_mcp.registry.problems import describe_source
 from django_mcp.registry.signatures import is_async_callable
 from django_mcp.server.exchange.caller import Caller
 from django_mcp.server.exchange.exchange import Exchange
@@ -60,7 +61,8 @@ class CallableAuthenticator(Authenticator):
         given: Any = exchange
         if credentials is not None and not self._wants_exchange:
             given = credentials.build_request()
-        return to_principal(await self._ask(given), self, credentials=credentials)
+        found = await self._ask(given)
+        return to_principal(found, self, asked=self._function, credentials=credentials)
 
     async def _ask_again(self, credentials: Credentials) -> Principal | Rejection | None:
         given: Any = credentials.build_request()
@@ -73,7 +75,7 @@ class CallableAuthenticator(Authenticator):
                     url_kwargs=credentials.url_kwargs,
                 ),
             )
-        return to_principal(await self._ask(given), self)
+        return to_principal(await self._ask(given), self, asked=self._function)
 
     async def _ask(self, given: Any) -> Any:
         try:
@@ -119,13 +121,18 @@ def to_principal(
     source: Authenticator,
     scopes: Iterable[str] | None = None,
     *,
+    asked: Any,
     credentials: Credentials | None = None,
 ) -> Principal | Rejection | None:
     """Return a principal for a user; other results are returned as they are.
 
     Args:
         scopes: the scopes of a user's credentials; None: everything that the user may do.
+        asked: the function or the class that found it.
         credentials: the credentials, by which `source` can check again.
+
+    Raises:
+        TypeError: it is none of what the function may return.
     """
     from django_mcp.auth.users import is_active
 
@@ -142,13 +149,21 @@ def to_principal(
         copied = found.for_request()
         copied.handle = credentials
         return copied
-    if not user.is_authenticated:
+    try:
+        is_authenticated, pk = user.is_authenticated, user.pk
+    except AttributeError as error:
+        name = asked if isinstance(asked, str) else describe_source(asked)
+        raise TypeError(
+            f"{name} returned {type(user).__name__} where a user was expected: return the user, a Principal, "
+            "a Rejection, or None without credentials"
+        ) from error
+    if not is_authenticated:
         return None
     return Principal(
-        key=make_key(source.kind, user.pk),
+        key=make_key(source.kind, pk),
         user=user,
         auth=AuthInfo(
-            subject=str(user.pk),
+            subject=str(pk),
             authenticator=source.kind,
             scopes=frozenset(scopes or ()),
             has_all_scopes=scopes is None,

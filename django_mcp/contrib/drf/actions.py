@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from inspect import getclosurevars, unwrap
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 from rest_framework import mixins
+from rest_framework.decorators import api_view
 from rest_framework.generics import GenericAPIView
 from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSetMixin
@@ -91,6 +93,15 @@ class ViewAction:
     def is_of_framework(self) -> bool:
         """Whether the method that serves the action is one of Django REST framework."""
         return str(self.function.__module__).startswith("rest_framework.")
+
+    @property
+    def site_function(self) -> Any:
+        """The function of the site that serves the action, also below `@api_view`; None: that of the framework does."""
+        if not self.is_of_framework:
+            return self.function
+        if self.function.__module__ == api_view.__module__:
+            return getclosurevars(unwrap(self.function)).nonlocals.get("func")
+        return None
 
     @property
     def standard_name(self) -> str:

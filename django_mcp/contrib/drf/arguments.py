@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from inspect import unwrap
 from typing import Any
 
-from django.db import DatabaseError
-from rest_framework import filters, serializers
+from rest_framework import serializers
 from rest_framework.generics import GenericAPIView
 
 from django_mcp.contrib.drf.actions import STANDARD, ViewAction
@@ -22,10 +21,11 @@ from django_mcp.contrib.drf.code_reading import (
     find_query_names,
     reads_body,
 )
-from django_mcp.contrib.drf.filtersets import (
-    filterset_parameters,
-    has_filtersets,
-    pattern_parameters,
+from django_mcp.contrib.drf.list_arguments import (
+    filter_parameters,
+    find_order,
+    find_patterns,
+    page_parameters,
 )
 from django_mcp.contrib.drf.outputs import output_schema
 from django_mcp.contrib.drf.reading import complete_context
@@ -45,11 +45,10 @@ from django_mcp.contrib.http_calls import (
     QUERY,
     Arguments,
 )
-from django_mcp.contrib.lists import MEMBERS, ListArguments, describe_order
-from django_mcp.contrib.model_forms import key_schema
-from django_mcp.contrib.pydantic_models import SlowValidation, check_models
-from django_mcp.contrib.values import MAX_TEXT_CHARS, takes_pattern
+from django_mcp.contrib.lists import MEMBERS, ListArguments
 from django_mcp.contrib.view_problems import DatabaseProblem, ViewProblem, reading_at_startup
+from django_mcp.forms import key_schema
+from django_mcp.forms.pydantic_models import SlowValidation, check_models
 from django_mcp.protocol.json import JSONObject
 
 MANY = "items"
@@ -223,10 +222,10 @@ def _read_action(
             annotated = Annotated(action, view)
             serializer = _find_serializer(action, view, annotated)
             body, whole = _body(action, serializer)
-            pages = _page_parameters(view, max_results) if _has(action, view, PAGES) else {}
+            pages = page_parameters(view, max_results) if _has(action, view, PAGES) else {}
             is_filtered = _has(action, view, FILTERS)
-            patterns = _find_patterns(view, left_out) if is_filtered else []
-            filter_by = _filter_parameters(view, left_out) if is_filtered else {}
+            patterns = find_patterns(view, left_out) if is_filtered else []
+            filter_by = filter_parameters(view, left_out) if is_filtered else {}
             filter_by = {name: each for name, each in filter_by.items() if name not in patterns}
             if is_filtered:
                 # Filters read the query, which is short.
@@ -234,7 +233,7 @@ def _read_action(
             forms = check_models([serializer])
             output = output_schema(action, view, annotated, serializer)
             list_kind = _find_list_kind(action, view, output)
-            order = "" if list_kind is ListKind.NONE else _find_order(view)
+            order = "" if list_kind is ListKind.NONE else find_order(view)
             key = _find_key(action, view)
     except ViewProblem:
         raise
@@ -301,7 +300,8 @@ def _find_query_readers(action: ViewAction, view: Any) -> dict[str, list[str]]:
     selecting = (
         () if action.is_detail or action.method != "get" else ("get_queryset", "filter_queryset")
     )
-    functions = {name: getattr(type(view), name, None) for name in (action.name, *selecting)}
+    functions = {name: getattr(type(view), name, None) for name in selecting}
+    functions = {action.name: action.site_function, **functions}
     return {
         name: find_query_names(function)
         for name, function in functions.items()
@@ -314,7 +314,7 @@ def _reads_unknown_body(action: ViewAction, annotated: Annotated) -> bool:
     """Return whether an action without a serializer reads the body, and the site has not said that it needs none."""
     if action.method == "get" or action.key in action.serializers or annotated.has_request:
         return False
-    return not action.is_of_framework and reads_body(action.function)
+    return reads_body(action.site_function)
 
 
 def _find_list_kind(action: ViewAction, view: Any, output: JSONObject) -> ListKind:
@@ -326,16 +326,6 @@ def _find_list_kind(action: ViewAction, view: Any, output: JSONObject) -> ListKi
     own_code = not action.is_of_framework and "many" in find_keywords(action.function)
     is_list = output.get("properties", {}).keys() >= MEMBERS.keys()
     return ListKind.WHOLE if own_code or is_list else ListKind.NONE
-
-
-def _find_order(view: Any) -> str:
-    """Return what the rows of a view are ordered by; "" if it does not tell."""
-    try:
-        is_ordered = any(isinstance(each, filters.OrderingFilter) for each in _backends_of(view))
-        given = getattr(view, "ordering", None) if is_ordered else None
-        return describe_order(view.get_queryset(), given)
-    except Exception:  # noqa: BLE001 - a view may need a call for its rows
-        return ""
 
 
 PAGES, FILTERS = "paginate_queryset", "filter_queryset"
@@ -447,99 +437,3 @@ def _instance(given: Any, context: Mapping[str, Any]) -> Any:
     if isinstance(given, type) and issubclass(given, serializers.BaseSerializer):
         return given(context=context)
     return given if isinstance(given, serializers.BaseSerializer) else None
-
-
-def _page_parameters(view: Any, max_results: int) -> dict[str, JSONObject]:
-    if view.paginator is None:
-        return {}
-    parameters = dict(_described(view.paginator.get_schema_operation_parameters(view)))
-    for name, schema in parameters.items():
-        if schema.get("type") == "integer":
-            is_offset = name == getattr(view.paginator, "offset_query_param", None)
-            schema["minimum"] = 0 if is_offset else 1
-    sizes = (
-        (getattr(view.paginator, "page_size_query_param", None), "max_page_size"),
-        (getattr(view.paginator, "limit_query_param", None), "max_limit"),
-    )
-    for size_name, attribute in sizes:
-        if size_name in parameters:
-            limit = getattr(view.paginator, attribute, None) or max_results
-            parameters[size_name]["maximum"] = min(limit, max_results)
-    return parameters
-
-
-def _filter_parameters(view: Any, left_out: list[str]) -> dict[str, JSONObject]:
-    """Return the parameters of a view's filters. Why those of a backend are missing is added to `left_out`."""
-    parameters: dict[str, JSONObject] = {}
-    for backend in _backends_of(view):
-        with _leaving_out(backend, left_out):
-            if isinstance(backend, filters.SearchFilter):
-                if backend.get_search_fields(view, view.request):
-                    for name, schema in _described(backend.get_schema_operation_parameters(view)):
-                        # The query has a condition for each word and each field.
-                        parameters[name] = {**schema, "maxLength": MAX_TEXT_CHARS}
-            elif isinstance(backend, filters.OrderingFilter):
-                parameters |= _ordering(backend, view)
-            elif has_filtersets(backend):
-                parameters |= filterset_parameters(backend, view)
-            else:
-                parameters |= _described(backend.get_schema_operation_parameters(view))
-    return parameters
-
-
-def _find_patterns(view: Any, left_out: list[str]) -> list[str]:
-    """Return the parameters of a view's filters that take regular expressions."""
-    patterns: list[str] = []
-    for backend in _backends_of(view):
-        with _leaving_out(backend, left_out):
-            if isinstance(backend, filters.SearchFilter):
-                lookups = [
-                    backend.lookup_prefixes.get(name[:1], name)
-                    for name in map(str, backend.get_search_fields(view, view.request) or ())
-                ]
-                if any(map(takes_pattern, lookups)):
-                    patterns.append(backend.search_param)
-            elif has_filtersets(backend):
-                patterns += pattern_parameters(backend, view)
-    return patterns
-
-
-def _backends_of(view: Any) -> list[Any]:
-    return [backend() for backend in view.filter_backends]
-
-
-@contextmanager
-def _leaving_out(backend: Any, left_out: list[str]) -> Iterator[None]:
-    """Leave out the parameters of a backend that cannot be read without a call."""
-    try:
-        yield
-    except DatabaseError:
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever the backend, or the view, needs of a call
-        name = type(backend).__name__
-        left_out.append(f"those of {name}, which failed with {type(error).__name__}: {error}")
-
-
-def _ordering(backend: filters.OrderingFilter, view: Any) -> dict[str, JSONObject]:
-    """Return the parameter with the fields that can be ordered by, and no others."""
-    valid = backend.get_valid_fields(view.get_queryset(), view, {"request": view.request})
-    names = [name for name, _ in valid]
-    return {
-        backend.ordering_param: {
-            "type": "string",
-            "enum": [order for name in names for order in (name, f"-{name}")],
-            "description": str(backend.ordering_description),
-        }
-    }
-
-
-def _described(parameters: Any) -> Iterator[tuple[str, JSONObject]]:
-    """Yield the names and schemas of OpenAPI parameters in the query."""
-    for parameter in parameters:
-        if parameter.get("in", QUERY) == QUERY:
-            schema = dict(parameter.get("schema", {}))
-            if parameter.get("description"):
-                schema["description"] = str(parameter["description"])
-            if parameter.get("required"):
-                schema["required"] = True
-            yield parameter["name"], schema

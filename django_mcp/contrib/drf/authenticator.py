@@ -74,7 +74,13 @@ class DRFAuthenticator(Authenticator):
             return REFUSED
         if outcome is None:
             return None
-        return to_principal(outcome[0], self, _find_scopes(outcome[1]), credentials=credentials)
+        return to_principal(
+            outcome[0],
+            self,
+            _find_scopes(outcome[1]),
+            asked=self._given,
+            credentials=credentials,
+        )
 
     def challenge(self, exchange: Exchange) -> str | None:
         """See `Authenticator.challenge`; it is what the class has for it."""

@@ -46,7 +46,7 @@ from django_mcp.contrib.http_calls import (
 )
 from django_mcp.contrib.lists import Window
 from django_mcp.contrib.routes import ViewRoutes
-from django_mcp.contrib.values import to_python
+from django_mcp.forms.values import to_python
 from django_mcp.protocol.content import File
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.json import JSONObject, decode

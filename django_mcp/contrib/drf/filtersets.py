@@ -9,8 +9,8 @@ from django import forms
 from django.db import DatabaseError
 
 from django_mcp.contrib.drf.schemas import plain_key
-from django_mcp.contrib.values import takes_pattern
 from django_mcp.contrib.view_problems import without_queries
+from django_mcp.forms.values import takes_pattern
 from django_mcp.protocol.json import JSONObject
 
 MAX_JOINS = 20

@@ -17,10 +17,10 @@ from rest_framework.renderers import JSONRenderer
 from django_mcp.contrib.drf.actions import ViewAction
 from django_mcp.contrib.drf.annotations import Annotated
 from django_mcp.contrib.drf.code_reading import is_same_for_all
-from django_mcp.contrib.generated import or_null
 from django_mcp.contrib.lists import MEMBERS, MEMBERS_OF_PAGE
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.object_schemas import or_null
 
 ANYTHING: JSONObject = {"type": "object"}
 

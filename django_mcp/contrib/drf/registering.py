@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -28,7 +28,7 @@ from django_mcp.contrib.view_problems import (
 )
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.entries import Family, ToolEntry
-from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.problems import RegistrationError, suggest
 from django_mcp.servers import MCPServer
 
 
@@ -120,6 +120,7 @@ class ToolsOfView:
         take_back(self._server, self._reports)
         before_report = reports_of(self._server)
         self._report()
+        self._report_constants(routes.variables)
         self._reports = reports_of(self._server)[len(before_report) :]
 
     def _add_bound(self, routes: RoutesOfView) -> None:
@@ -228,6 +229,20 @@ class ToolsOfView:
     def _what(self, key: str) -> str:
         source = self._view_class.source
         return f"The action {key!r} of {source.__module__}.{source.__qualname__}"
+
+    def _report_constants(self, variables: Collection[str] | None) -> None:
+        """Report names in `kwargs=` that are no variables of the site's URLs."""
+        given = dict.fromkeys(name for action in self._actions.values() for name in action.kwargs)
+        for name in given:
+            if variables is not None and name not in variables:
+                source = self._view_class.source
+                report(
+                    self._server,
+                    f"viewset_tools({source.__module__}.{source.__qualname__}) has {name!r:.80} in kwargs=, which no URL "
+                    "of the view has.",
+                    suggest(name, variables) if variables else "Its URLs have no variables.",
+                    "django_mcp.drf.W007",
+                )
 
     def _report(self) -> None:
         server = self._server

@@ -75,6 +75,14 @@ class RoutesOfView:
         site = get_resolver() if getattr(settings, "ROOT_URLCONF", None) else None
         self._routes = [] if site is None else _routes_by_view(site).get(source, [])
 
+    @property
+    def variables(self) -> set[str] | None:
+        """The variables of all of them, with those that the URLconf adds; None: there are no such URLs."""
+        if not self._routes:
+            return None
+        names = {name for route, _ in self._routes for form in route.ordered_names for name in form}
+        return names.union(*(route.defaults for route, _layers in self._routes))
+
     def find_bound(self) -> Iterator[tuple[str, str, Any]]:
         """Yield the methods and functions that `as_view()` was given, with its result."""
         for _route, layers in self._routes:

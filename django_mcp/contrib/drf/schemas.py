@@ -10,10 +10,10 @@ from django.utils.functional import Promise
 from rest_framework import fields, relations, serializers
 
 from django_mcp.contrib.credentials import find_passwords
-from django_mcp.contrib.generated import or_null
-from django_mcp.contrib.model_forms import key_schema
-from django_mcp.contrib.model_forms.schema import MAX_DECIMAL_CHARS
+from django_mcp.forms import key_schema
+from django_mcp.forms.schema import MAX_DECIMAL_CHARS
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.object_schemas import or_null
 
 _SHORT_EXPONENT = r"^[^eE]*([eE][-+]?[0-9]{1,3})?$"
 """A number such as 1E1000000 would have a million digits when it is written."""

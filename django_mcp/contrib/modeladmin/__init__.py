@@ -261,10 +261,15 @@ def _find_admins(
     from django.apps import apps
     from django.db.models import Model
 
-    from django_mcp.contrib.modeladmin.checks import note_no_models, note_problem
+    from django_mcp.contrib.modeladmin.checks import (
+        note_no_models,
+        note_problem,
+        note_session_of_site,
+    )
     from django_mcp.contrib.modeladmin.sensitive import is_of_security
     from django_mcp.registry.problems import did_you_mean
 
+    note_session_of_site(server, site)
     if models == ALL:
         found = [model for model in site._registry if not is_of_security(model)]
         if not found:

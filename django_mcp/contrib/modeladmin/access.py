@@ -18,7 +18,7 @@ from django_mcp.contrib.modeladmin.requests import lead_to_page, make_request, m
 from django_mcp.contrib.models.databases import find_database, in_transaction
 from django_mcp.contrib.models.followed import read_each
 from django_mcp.contrib.models.paths import Path
-from django_mcp.contrib.values import to_python, value_field
+from django_mcp.forms.values import to_python, value_field
 
 SEARCH, GET, CREATE, UPDATE, DELETE = "search", "get", "create", "update", "delete"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Collection
 from typing import Any
 
 from django.contrib.admin.actions import delete_selected
@@ -15,7 +17,6 @@ from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors, ToolError
 from django_mcp.context import Context
-from django_mcp.contrib.generated import object_schema
 from django_mcp.contrib.modeladmin.access import DELETE, AdminAccess, get_actions
 from django_mcp.contrib.modeladmin.deleting import DELETED_SCHEMA, AdminDeleting
 from django_mcp.contrib.modeladmin.reading import AdminReading
@@ -25,6 +26,7 @@ from django_mcp.contrib.modeladmin.requests import (
     make_request_for_page,
 )
 from django_mcp.protocol.json import JSONObject, to_pointer
+from django_mcp.registry.object_schemas import object_schema
 from django_mcp.registry.problems import Problem
 from django_mcp.server.asking.confirming import CONFIRMATION, CONFIRMATION_SCHEMA
 
@@ -201,3 +203,21 @@ def _read(response: Any, request: Any) -> JSONObject:
     if len(content) > MAX_TEXT_CHARS:
         raise ToolError(_("The action answers with a document that is too long. Nothing was done."))
     return {**result, "content_type": kind, "content": content}
+
+
+def find_problem(
+    name: str, function: Callable[..., Any], taken: Collection[str]
+) -> tuple[str, str] | None:
+    """Return why an action does not become a tool, and what to do; None, if it does."""
+    if name in taken:
+        return "another tool has that name", "Rename the function."
+    try:
+        inspect.signature(function).bind(None, None, None)
+    except TypeError:
+        return (
+            "it takes other arguments than the admin, a request and a queryset",
+            "Leave it out with actions=, as only a page of its own can run it.",
+        )
+    except ValueError:
+        pass  # of a function without a signature
+    return None

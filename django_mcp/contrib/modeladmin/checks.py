@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from inspect import unwrap
+from collections.abc import Iterable, Sequence
+from inspect import isfunction, unwrap
 from typing import Any
 
-from django.contrib.admin import ModelAdmin
+from django.contrib.admin import AdminSite, ModelAdmin
 
 from django_mcp.contrib.generated import Report, report, report_later
 from django_mcp.contrib.saving_code import HINT, NOT_WRITTEN, writes_nothing
+from django_mcp.registry.problems import is_of_framework
 from django_mcp.servers import MCPServer
 
 
@@ -52,24 +53,66 @@ def note_session_readers(server: MCPServer, what: str, names: Sequence[str]) -> 
 
 
 def find_session_readers(admin: ModelAdmin[Any]) -> list[str]:
-    """Return the methods of a site's admin that tools run, and whose code names the session or the cookies."""
+    """Return the methods of a site's admin that tools run, and whose code looks at the session or the cookies."""
+    names = [
+        name
+        for name in dir(ModelAdmin)
+        if not name.endswith("_view") and not name.startswith("response_")
+    ]
+    return _find_readers(type(admin), names)
+
+
+def note_session_of_site(server: MCPServer, site: AdminSite) -> None:
+    """Have `manage.py check` warn of an admin site whose `has_permission()` looks at the session or the cookies."""
+    # The default site is lazy.
+    kind = site.__class__
+    if readers := _find_readers(kind, ["has_permission"]):
+        note_session_readers(server, f"{kind.__module__}.{kind.__qualname__}", readers)
+
+
+def _find_readers(cls: type, names: Iterable[str]) -> list[str]:
     attributes: dict[str, Any] = {}
-    for cls in reversed(type(admin).__mro__):
-        attributes.update(vars(cls))
-    names = []
-    for name in dir(ModelAdmin):
-        method: Any = attributes.get(name)
-        is_run = not name.endswith("_view") and not name.startswith("response_")
-        # What a decorator of Django wraps keeps its own module.
-        if not is_run or str(getattr(method, "__module__", "")).startswith("django."):
-            continue
-        code = getattr(unwrap(method), "__code__", None)
-        if code is not None and not _OF_BROWSER.isdisjoint(code.co_names):
-            names.append(name)
-    return names
+    for each in reversed(cls.__mro__):
+        attributes.update(vars(each))
+    return [name for name in names if _reads_browser(attributes.get(name), attributes, set())]
 
 
-_OF_BROWSER = frozenset(("session", "COOKIES"))
+def _reads_browser(method: Any, attributes: dict[str, Any], seen: set[Any]) -> bool:
+    """Return whether a function of the site, or one of the same package that it calls, names what only a browser sends.
+
+    Args:
+        method: a function, or anything else.
+        attributes: of the class, by name.
+        seen: what was looked at before.
+    """
+    # What a decorator of Django wraps keeps its own module.
+    if method is None or is_of_framework(method):
+        return False
+    function = getattr(method, "__func__", method)
+    function = unwrap(function) if callable(function) else function
+    code = getattr(function, "__code__", None)
+    if code is None or function in seen:
+        return False
+    seen.add(function)
+    if not _OF_BROWSER.isdisjoint(code.co_names):
+        return True
+    called = [
+        each.get(name) for name in code.co_names for each in (attributes, function.__globals__)
+    ]
+    # What other packages call a session is often another thing.
+    package = _package_of(function)
+    return any(
+        _reads_browser(each, attributes, seen)
+        for each in called
+        if isfunction(each) and _package_of(each) == package
+    )
+
+
+def _package_of(function: Any) -> str:
+    return str(function.__module__).partition(".")[0]
+
+
+_OF_BROWSER = frozenset(("session", "COOKIES", "get_signed_cookie"))
 
 
 def note_unsaved(server: MCPServer, what: str, admin: ModelAdmin[Any], name: str) -> None:

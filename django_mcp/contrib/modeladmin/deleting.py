@@ -13,22 +13,17 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from django_mcp import ToolError
+from django_mcp.agreement import read_state
 from django_mcp.context import Context
-from django_mcp.contrib.confirming import (
-    RESULT_SCHEMA,
-    Count,
-    Deletion,
-    quote,
-    read_state,
-)
-from django_mcp.contrib.generated import object_schema
+from django_mcp.contrib.confirming import RESULT_SCHEMA, Count, Deletion, quote
 from django_mcp.contrib.modeladmin.access import DELETE, AdminAccess
 from django_mcp.contrib.modeladmin.reading import AdminReading
 from django_mcp.contrib.modeladmin.requests import MESSAGES_SCHEMA, make_request
 from django_mcp.contrib.models.writing import log_without_text
-from django_mcp.contrib.values import text_of
+from django_mcp.forms.values import text_of
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.object_schemas import object_schema
 from django_mcp.server.asking.confirming import CONFIRMATION, CONFIRMATION_SCHEMA
 
 DELETED_SCHEMA: JSONObject = {

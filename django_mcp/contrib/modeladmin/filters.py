@@ -19,28 +19,23 @@ from django.db.models import Field, Q, QuerySet
 from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
-from django_mcp.contrib.generated import or_null
-from django_mcp.contrib.labels import describe_labels
-from django_mcp.contrib.model_forms import (
-    find_texts,
-    key_schema,
-    or_name,
-    read_texts,
-)
 from django_mcp.contrib.modeladmin.access import AdminAccess, grants
 from django_mcp.contrib.modeladmin.names import AdminNames
 from django_mcp.contrib.modeladmin.requests import make_request_of_nobody
 from django_mcp.contrib.modeladmin.sensitive import is_secret, is_secret_key
 from django_mcp.contrib.models.paths import Path, is_to_many, read_path
 from django_mcp.contrib.models.schema import MAX_CHOICES, describe_choices, describe_value
-from django_mcp.contrib.values import MAX_TEXT_CHARS, to_python
 from django_mcp.contrib.view_problems import (
     DatabaseProblem,
     reading_at_startup,
     without_queries,
 )
+from django_mcp.forms import find_texts, key_schema, or_name, read_texts
+from django_mcp.forms.labels import describe_labels
+from django_mcp.forms.values import MAX_TEXT_CHARS, to_python
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject, to_pointer
+from django_mcp.registry.object_schemas import or_null
 from django_mcp.registry.problems import Problem
 
 Narrow = Callable[[Any, QuerySet[Any], Any], QuerySet[Any]]
@@ -275,10 +270,10 @@ def _make_related(access: AdminAccess, path: str, field: Any, names: AdminNames)
     schema, told = key_schema(target), names.tell(path, model)
     # A rule about the value would not know a name.
     takes_names = told.takes_names and not access.overrides("lookup_allowed")
+    text = told.copy(takes_names=takes_names, key=schema)
     if takes_names:
         schema = or_name(schema)
-    titled = _titled(field, schema, is_nullable)
-    yield path, {**titled, "description": told.copy(takes_names=takes_names)}, narrow
+    yield path, {**_titled(field, schema, is_nullable), "description": text}, narrow
 
 
 def _make_date(_access: AdminAccess, path: str, field: Any, _names: AdminNames) -> Made:

@@ -10,7 +10,6 @@ from django.db import DatabaseError
 from django.forms.utils import pretty_name
 from django.utils.text import capfirst
 
-from django_mcp.contrib.model_forms import data_of_initial, find_chosen, offered_fields
 from django_mcp.contrib.modeladmin.access import UPDATE, AdminAccess
 from django_mcp.contrib.modeladmin.computed import to_plain
 from django_mcp.contrib.modeladmin.sensitive import (
@@ -19,6 +18,7 @@ from django_mcp.contrib.modeladmin.sensitive import (
     is_secret,
     is_secret_field,
 )
+from django_mcp.forms import data_of_initial, find_chosen, offered_fields
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
 

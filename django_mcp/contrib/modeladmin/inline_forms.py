@@ -14,7 +14,6 @@ from django.utils.datastructures import MultiValueDict
 from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
-from django_mcp.contrib.model_forms import Naming, check_new, end_filling, fill_form
 from django_mcp.contrib.modeladmin.access import AdminAccess
 from django_mcp.contrib.modeladmin.inlines import (
     DELETE_ROW,
@@ -24,7 +23,8 @@ from django_mcp.contrib.modeladmin.inlines import (
     without_data,
 )
 from django_mcp.contrib.modeladmin.names import AdminNames
-from django_mcp.contrib.values import to_python
+from django_mcp.forms import Naming, check_new, end_filling, fill_form
+from django_mcp.forms.values import to_python
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.problems import Problem
 

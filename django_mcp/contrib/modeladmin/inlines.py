@@ -13,8 +13,7 @@ from django.db.models import Model, QuerySet
 from django.forms.formsets import DELETION_FIELD_NAME
 
 from django_mcp.contrib.credentials import find_credential_word
-from django_mcp.contrib.generated import MAX_KEYS, TRUNCATED, TRUNCATED_SCHEMA, object_schema
-from django_mcp.contrib.model_forms import FormProblem, form_schema, key_schema
+from django_mcp.contrib.generated import MAX_KEYS, TRUNCATED, TRUNCATED_SCHEMA
 from django_mcp.contrib.modeladmin.access import AdminAccess
 from django_mcp.contrib.modeladmin.names import AdminNames
 from django_mcp.contrib.modeladmin.personal_choices import find_personal_choices
@@ -25,8 +24,10 @@ from django_mcp.contrib.modeladmin.sensitive import (
     is_secret_key,
 )
 from django_mcp.contrib.modeladmin.shown import AdminShown
+from django_mcp.forms import FormProblem, form_schema, key_schema
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.object_schemas import object_schema
 
 DELETE_ROW = "_delete"
 """The name of what says of a row that it is deleted."""

@@ -10,13 +10,13 @@ from typing import Any
 from django.db.models import Model
 
 from django_mcp.contrib.finders import RelationText
-from django_mcp.contrib.model_forms import Naming
 from django_mcp.contrib.modeladmin.access import SEARCH, AdminAccess
 from django_mcp.contrib.modeladmin.requests import make_request_of_anybody
 from django_mcp.contrib.modeladmin.sensitive import is_secret, is_secret_key
 from django_mcp.contrib.modeladmin.shown import AdminShown
 from django_mcp.contrib.models.name_fields import find_name_fields, takes_names
 from django_mcp.contrib.models.names import takes
+from django_mcp.forms import Naming
 from django_mcp.servers import MCPServer
 
 

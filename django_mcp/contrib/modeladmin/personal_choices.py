@@ -8,11 +8,11 @@ from typing import Any
 from django import forms
 from django.core.exceptions import FieldDoesNotExist
 
-from django_mcp.contrib.model_forms import choices_of
 from django_mcp.contrib.modeladmin.access import AdminAccess
 from django_mcp.contrib.modeladmin.requests import make_request_of_nobody
 from django_mcp.contrib.modeladmin.shown import FORM_HOOKS
 from django_mcp.contrib.view_problems import without_queries
+from django_mcp.forms import choices_of
 from django_mcp.log import logger
 
 

@@ -16,9 +16,8 @@ from django_mcp import ArgumentErrors
 from django_mcp.context import Context
 from django_mcp.contrib.chosen_fields import FIELDS, FIELDS_SCHEMA, choose
 from django_mcp.contrib.cursors import explain_search
-from django_mcp.contrib.generated import TRUNCATED, object_schema
+from django_mcp.contrib.generated import TRUNCATED
 from django_mcp.contrib.lists import find_free
-from django_mcp.contrib.model_forms import key_schema
 from django_mcp.contrib.modeladmin.access import GET, RELATED, SEARCH, AdminAccess
 from django_mcp.contrib.modeladmin.filters import describe_judging, narrow_all, read_filters
 from django_mcp.contrib.modeladmin.form_values import FormValues
@@ -32,8 +31,10 @@ from django_mcp.contrib.models.filters import MAX_TERMS
 from django_mcp.contrib.models.paging import Key, Pages, complete, read_key
 from django_mcp.contrib.models.paths import Path, PathError, read_path
 from django_mcp.contrib.models.summaries import Column
-from django_mcp.contrib.values import MAX_TEXT_CHARS, takes_pattern
+from django_mcp.forms import key_schema
+from django_mcp.forms.values import MAX_TEXT_CHARS, takes_pattern
 from django_mcp.protocol.json import JSONObject, present
+from django_mcp.registry.object_schemas import object_schema
 from django_mcp.registry.problems import Problem
 
 MAX_COUNT = 1000

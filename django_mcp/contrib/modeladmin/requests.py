@@ -27,9 +27,9 @@ from django.utils.datastructures import MultiValueDict
 from django.utils.html import strip_tags
 from django.utils.translation import get_language
 
-from django_mcp.contrib.generated import object_schema
 from django_mcp.contrib.http_calls import build_request, to_texts
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.object_schemas import object_schema
 
 MESSAGES_SCHEMA: JSONObject = {
     "type": "array",

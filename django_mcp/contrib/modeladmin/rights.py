@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth import get_user_model
-from django.contrib.auth.models import Permission
 from django.contrib.contenttypes.models import ContentType
-from django.core.exceptions import FieldDoesNotExist
 from django.db.models import Model, QuerySet
 from django.forms.formsets import DELETION_FIELD_NAME
 from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
-from django_mcp.contrib.confirming import (
-    Agreement,
-    quote,
-    read_state,
-)
-from django_mcp.contrib.values import text_of
+from django_mcp.agreement import Agreement, read_state
+from django_mcp.contrib.confirming import quote
+from django_mcp.contrib.rights import find_rights
+from django_mcp.forms.values import text_of
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.sanitize import mark_invisible
 from django_mcp.registry.problems import Problem
 from django_mcp.server.asking.confirming import CONFIRMATION, CONFIRMATION_SCHEMA
-
-_FLAGS = frozenset({"is_superuser", "is_staff"})
 
 MAX_SHOWN_CHARS = 4_000
 """Of the new values of a form, in the question. Nobody can agree to what is cut."""
@@ -36,89 +29,6 @@ QUESTION_SCHEMA: JSONObject = {
     CONFIRMATION: CONFIRMATION_SCHEMA,
 }
 """What a result has in place of the object until the user has agreed."""
-
-
-def find_rights(
-    model: type[Model],
-    names: Collection[str],
-    allowed: Collection[str],
-    fields: Mapping[str, Any] | None = None,
-) -> set[str]:
-    """Return the fields of a form that give rights to users.
-
-    Args:
-        model: of the form.
-        names: of its fields.
-        allowed: those that are written without a question.
-        fields: those of the form, by name, since a form may have some that its model has not.
-    """
-    known, plain = fields or {}, _plain_fields(model)
-    return {
-        name
-        for name in names
-        if name not in allowed and _gives_rights(model, name, known.get(name), plain)
-    }
-
-
-def _gives_rights(model: type[Model], name: str, form_field: Any, plain: Collection[str]) -> bool:
-    try:
-        field: Any = model._meta.get_field(name)
-    except FieldDoesNotExist:
-        field = None
-    related: Any = getattr(field, "related_model", None)
-    if related is None:
-        related = getattr(getattr(form_field, "queryset", None), "model", None)
-    if related is None or isinstance(related, str):
-        return name in plain
-    if issubclass(related, Permission):
-        return True
-    if issubclass(model, Permission) and issubclass(related, ContentType):
-        return True
-    if _is_of_users(related):
-        return _holds_permissions(model) or _is_link(model)
-    if _holds_permissions(related):
-        return _is_of_users(model) or _is_link(model)
-    return False
-
-
-def _plain_fields(model: type[Model]) -> set[str]:
-    """Return the fields of a model without a relation that give rights.
-
-    Who has a permission has what its row becomes.
-    """
-    by_model: list[tuple[type[Model], Collection[str]]] = [
-        (get_user_model(), _FLAGS),
-        (Permission, ("codename",)),
-        (ContentType, ("app_label", "model")),
-    ]
-    return {name for each, names in by_model if issubclass(model, each) for name in names}
-
-
-def _is_of_users(model: type[Model]) -> bool:
-    return issubclass(model, get_user_model())
-
-
-def _holds_permissions(model: type[Model]) -> bool:
-    """Return whether objects of a model have permissions which they give to users, as groups do."""
-    return not _is_of_users(model) and any(
-        issubclass(related, Permission) for related in _find_related(model)
-    )
-
-
-def _is_link(model: type[Model]) -> bool:
-    """Return whether rows of a model are the members of a relation to many that gives rights."""
-    return any(
-        link_field.remote_field.through is model and find_rights(other, [link_field.name], ())
-        for other in _find_related(model)
-        for link_field in other._meta.many_to_many
-    )
-
-
-def _find_related(model: type[Model]) -> set[type[Model]]:
-    """Return the models that the relations of a model lead to."""
-    meta: Any = model._meta
-    fields = (*(field for field in meta.concrete_fields if field.is_relation), *meta.many_to_many)
-    return {field.related_model for field in fields if isinstance(field.related_model, type)}
 
 
 def read_state_of_rights(user: Any, form: Any) -> list[Any]:

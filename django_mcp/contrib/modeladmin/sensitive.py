@@ -15,8 +15,9 @@ from django.core.exceptions import FieldDoesNotExist
 
 from django_mcp.contrib.modeladmin.access import overrides
 from django_mcp.contrib.modeladmin.requests import make_request_of_anybody
-from django_mcp.contrib.models.paths import find_sensitive, has_secret_values
+from django_mcp.contrib.models.paths import has_secret_values
 from django_mcp.log import logger
+from django_mcp.registry.secret_names import find_sensitive
 
 _SECURITY_APPS = frozenset(
     {"oauth2_provider", "rest_framework.authtoken", "django.contrib.sessions"}

@@ -11,7 +11,6 @@ from functools import wraps
 from typing import Any
 
 from django.contrib.admin import AdminSite, ModelAdmin
-from django.contrib.auth.admin import UserAdmin
 from django.core.exceptions import ObjectDoesNotExist
 
 from django_mcp.contrib.compact_tools import add_compact
@@ -27,7 +26,6 @@ from django_mcp.contrib.generated import (
     register_generated,
 )
 from django_mcp.contrib.large_keys import note_model
-from django_mcp.contrib.model_forms import FormProblem
 from django_mcp.contrib.modeladmin.access import (
     CREATE,
     DELETE,
@@ -39,7 +37,7 @@ from django_mcp.contrib.modeladmin.access import (
     get_actions,
     make_samples,
 )
-from django_mcp.contrib.modeladmin.actions import IDS, AdminAction
+from django_mcp.contrib.modeladmin.actions import IDS, AdminAction, find_problem
 from django_mcp.contrib.modeladmin.checks import (
     find_session_readers,
     note_credentials,
@@ -52,6 +50,7 @@ from django_mcp.contrib.modeladmin.checks import (
 from django_mcp.contrib.modeladmin.deleting import DELETED_SCHEMA, AdminDeleting
 from django_mcp.contrib.modeladmin.inlines import AdminInlines
 from django_mcp.contrib.modeladmin.names import AdminNames
+from django_mcp.contrib.modeladmin.own_views import find_own_views
 from django_mcp.contrib.modeladmin.reading import AdminReading
 from django_mcp.contrib.modeladmin.requests import make_request_of, make_request_of_anybody
 from django_mcp.contrib.modeladmin.sensitive import (
@@ -66,25 +65,19 @@ from django_mcp.contrib.models.definition import find_words
 from django_mcp.contrib.models.reading import describe_tool
 from django_mcp.contrib.models.summaries import OUTPUT, SUMMARIZE
 from django_mcp.contrib.models.write_arguments import HINTS, IF_UNMODIFIED
-from django_mcp.contrib.routes import make_urlconf
 from django_mcp.contrib.updating_many import OUTPUT as UPDATED_SCHEMA
 from django_mcp.contrib.updating_many import UPDATE_MANY, UpdatingMany
 from django_mcp.contrib.updating_many import describe as describe_many
 from django_mcp.contrib.view_problems import reading_at_startup
+from django_mcp.forms import FormProblem
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.access import read_verdict
 from django_mcp.registry.entries import Family, ToolEntry
-from django_mcp.registry.problems import RegistrationError, name_as
+from django_mcp.registry.problems import RegistrationError, is_of_framework, name_as
 from django_mcp.registry.signatures import is_async_callable
 from django_mcp.server.asking.confirming import CONFIRMATION
 from django_mcp.servers import MCPServer
-
-_VIEWS = (
-    "add_view", "change_view", "changeform_view", "changelist_view", "delete_view", "get_changelist",
-    "get_changelist_instance",
-)  # fmt: skip
-"""Methods of the admin's pages, which tools take the place of."""
 
 _OWN_NAMES = {
     CONFIRMATION, IF_UNMODIFIED, TRUNCATED, "message", "messages", "admin_messages",
@@ -102,14 +95,6 @@ _METHODS = {
     DELETE: "has_delete_permission",
 }
 """The methods of an admin that say who has its tools; the others are its actions."""
-
-_URLS = {
-    "": "changelist_view",
-    "add/": "add_view",
-    "1/change/": "change_view",
-    "1/delete/": "delete_view",
-}
-"""The URLs of these pages, and the views that Django has there."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -234,14 +219,7 @@ class AdminTools:
     def register(self) -> list[ToolEntry]:
         """Register them, and return those that the options include."""
         note_model(self._server, self._access.model)
-        unasked = [name for name in _VIEWS if self._access.overrides(name)]
-        if type(self._admin).add_view is UserAdmin.add_view:
-            unasked.remove("add_view")  # its rule is one of Access
-        unasked += _find_other_views(self._admin)
-        # The default site is a lazy object, whose type is another.
-        if getattr(self._site.admin_view, "__func__", None) is not AdminSite.admin_view:
-            unasked.append(f"admin_view of {self._site.__class__.__qualname__}")
-        if unasked:
+        if unasked := find_own_views(self._access):
             note_unasked(self._server, self._label, unasked)
         if readers := find_session_readers(self._admin):
             note_session_readers(self._server, self._label, readers)
@@ -287,7 +265,7 @@ class AdminTools:
                 continue
             if self._is_refused(name, function):
                 continue
-            problem = _find_problem(name, function, (*OWN, *self._own.further))
+            problem = find_problem(name, function, (*OWN, *self._own.further))
             if problem is not None:
                 note_problem(self._server, f"The action {name!r} of {self._label}", *problem)
                 continue
@@ -522,40 +500,10 @@ class AdminTools:
             return self._access.allows(make_request_of(user, self._site), action)
 
         name_as(may_use, type(self._admin), _METHODS.get(action, "get_actions"))
+        kind = self._site.__class__  # the default site is lazy
+        if not is_of_framework(kind.has_permission):
+            may_use.__qualname__ += f" and {kind.__module__}.{kind.__qualname__}.has_permission"
         return may_use
-
-
-def _find_other_views(admin: ModelAdmin[Any]) -> list[str]:
-    """Return the names of the views that `get_urls()` has at the URLs of the admin's pages, in place of Django's."""
-    others: list[str] = []
-    try:
-        resolver = make_urlconf(admin.get_urls())
-        for url, name in _URLS.items():
-            view = inspect.unwrap(resolver.resolve(f"/{url}").func)
-            if view != inspect.unwrap(getattr(admin, name)):
-                others.append(getattr(view, "__name__", type(view).__name__))
-    except Exception:
-        # Without one of the pages, or of a package that needs the whole URLconf for this.
-        logger.debug("No URLs of %s", admin, exc_info=True)
-    return list(dict.fromkeys(others))
-
-
-def _find_problem(
-    name: str, function: Callable[..., Any], taken: Collection[str]
-) -> tuple[str, str] | None:
-    """Return why an action does not become a tool, and what to do; None, if it does."""
-    if name in taken:
-        return "another tool has that name", "Rename the function."
-    try:
-        inspect.signature(function).bind(None, None, None)
-    except TypeError:
-        return (
-            "it takes other arguments than the admin, a request and a queryset",
-            "Leave it out with actions=, as only a page of its own can run it.",
-        )
-    except ValueError:
-        pass  # of a function without a signature
-    return None
 
 
 def describe_admin(model_admin: ModelAdmin[Any]) -> str:

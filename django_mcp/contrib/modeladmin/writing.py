@@ -15,17 +15,6 @@ from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors, ToolError
 from django_mcp.context import Context
-from django_mcp.contrib.generated import object_schema
-from django_mcp.contrib.model_forms import (
-    FormProblem,
-    bind_form,
-    by_keys_alone,
-    check_form,
-    check_new,
-    form_schema,
-    iterate_named,
-    no_names,
-)
 from django_mcp.contrib.modeladmin.access import CREATE, GET, UPDATE, AdminAccess
 from django_mcp.contrib.modeladmin.inline_forms import (
     BoundRows,
@@ -48,7 +37,6 @@ from django_mcp.contrib.modeladmin.rights import (
     ask_about_rights,
     describe_change,
     describe_change_of_row,
-    find_rights,
     names_of_row,
     read_state_of_rights,
 )
@@ -68,9 +56,21 @@ from django_mcp.contrib.models.write_arguments import (
     is_version,
 )
 from django_mcp.contrib.models.writing import log_without_text
-from django_mcp.contrib.values import text_of
+from django_mcp.contrib.rights import find_rights
+from django_mcp.forms import (
+    FormProblem,
+    bind_form,
+    by_keys_alone,
+    check_form,
+    check_new,
+    form_schema,
+    iterate_named,
+    no_names,
+)
+from django_mcp.forms.values import tell_refusal, text_of
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.object_schemas import object_schema
 from django_mcp.registry.problems import Problem
 from django_mcp.server.asking.confirming import (
     CONFIRMATION,
@@ -476,14 +476,11 @@ class AdminWriting:
             told = _("%(what)s cannot be deleted, because other objects refer to it: %(by)s.")
             what = str(admin.opts.verbose_name)
             raise ToolError(told % {"what": what, "by": len(objects)}) from None
-        except IntegrityError:
+        except IntegrityError as error:
             logger.warning(
                 "The database refused to write a %s", admin.opts.verbose_name, exc_info=True
             )
-            told = _(
-                "This conflicts with other data: a value is already in use, or no longer exists."
-            )
-            raise ArgumentErrors([Problem("", told)]) from None
+            raise ArgumentErrors([Problem("", tell_refusal(error))]) from None
         message = self._describe_change(request, form, formsets, is_change=is_change)
         if text_of(instance) is None:
             flag = CHANGE if is_change else ADDITION

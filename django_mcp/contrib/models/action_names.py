@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from django_mcp.checks.asked import find_texts
-from django_mcp.checks.discarded import read_function
+from django_mcp.checks.function_text import read_function
 
 ACTIONS = ("search", "get", "create", "update", "delete")
 """What `has_permission` is asked about."""

@@ -11,9 +11,9 @@ from typing import Any
 from django import forms
 from django.db.models import Model
 
-from django_mcp.contrib.generated import object_schema, or_null
-from django_mcp.contrib.values import is_a
+from django_mcp.forms.values import is_a
 from django_mcp.protocol.json import JSONObject
+from django_mcp.registry.object_schemas import object_schema, or_null
 
 MONEY_SCHEMA = object_schema(
     {

@@ -16,13 +16,13 @@ from django_mcp.contrib.models.filters import Filter, Filters, read_filter, read
 from django_mcp.contrib.models.paging import Key, complete, may_be_long, read_key
 from django_mcp.contrib.models.paths import (
     PathError,
-    find_sensitive,
     find_unknown_fields,
     has_secret_values,
     read_path,
 )
 from django_mcp.contrib.models.shown import Shown
 from django_mcp.contrib.models.write_arguments import WriteProblem, Written, read_written
+from django_mcp.registry.secret_names import find_sensitive
 
 OWN_ARGUMENTS = ("search", "ordering", "limit", "cursor", "count")
 """Arguments of every search, whose names no filter can have."""

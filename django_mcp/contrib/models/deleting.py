@@ -11,8 +11,9 @@ from django.db.models.deletion import Collector, ProtectedError, RestrictedError
 from django.utils.translation import gettext as _
 
 from django_mcp import ToolError
+from django_mcp.agreement import read_state
 from django_mcp.context import Context
-from django_mcp.contrib.confirming import Count, Deletion, quote, read_state
+from django_mcp.contrib.confirming import Count, Deletion, quote
 from django_mcp.contrib.models.definition import Definition
 from django_mcp.contrib.models.writing import WriteHooks, Writing, log_write
 from django_mcp.protocol.json import JSONObject

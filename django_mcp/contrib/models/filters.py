@@ -26,7 +26,6 @@ from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors
 from django_mcp.contrib.cursors import explain_search
-from django_mcp.contrib.model_forms import Naming, find_texts, or_name, read_texts
 from django_mcp.contrib.models.names import RelationNames
 from django_mcp.contrib.models.paths import (
     Path,
@@ -38,7 +37,8 @@ from django_mcp.contrib.models.paths import (
 )
 from django_mcp.contrib.models.related import Related
 from django_mcp.contrib.models.schema import describe_field, describe_value
-from django_mcp.contrib.values import (
+from django_mcp.forms import Naming, find_texts, or_name, read_texts
+from django_mcp.forms.values import (
     MAX_INTEGER,
     MAX_TEXT_CHARS,
     check_plain,
@@ -107,13 +107,18 @@ class Filter:
         if told is None:
             return self.schema
         is_many = self.path.rest == ("in",)
-        text = told.copy(before=self.schema.get("description", ""), is_many=is_many)
+        key: JSONObject = self.schema["items"] if is_many else self.schema
+        # Its title and description are those of the argument.
+        key = {keyword: key[keyword] for keyword in ("type", "anyOf") if keyword in key}
+        text = told.copy(before=self.schema.get("description", ""), is_many=is_many, key=key)
         schema = {**self.schema, "description": text}
         if not told.takes_names:
             return schema
         if is_many:
             return {**schema, "items": or_name(schema["items"])}
-        texts: JSONObject = {key: schema[key] for key in ("title", "description") if key in schema}
+        texts: JSONObject = {
+            each: schema[each] for each in ("title", "description") if each in schema
+        }
         return {**or_name(schema), **texts}
 
 

@@ -18,7 +18,7 @@ from django_mcp.context import Context
 from django_mcp.contrib.generated import GeneratedFunction, GeneratedOptions, explain_values
 from django_mcp.contrib.models.definition import Definition
 from django_mcp.contrib.models.reading import FindRows, Reading
-from django_mcp.contrib.values import check_plain, is_about_values, to_python, value_field
+from django_mcp.forms.values import check_plain, is_about_values, to_python, value_field
 from django_mcp.protocol.results import Completion
 from django_mcp.servers import MCPServer
 

@@ -11,8 +11,9 @@ from django.core.exceptions import FieldDoesNotExist
 from django.db import models
 
 from django_mcp.contrib.all_or_nothing import saves_state
-from django_mcp.contrib.models.paths import find_sensitive, has_secret_values
+from django_mcp.contrib.models.paths import has_secret_values
 from django_mcp.log import logger
+from django_mcp.registry.secret_names import find_sensitive
 from django_mcp.servers import MCPServer
 
 Model = type[models.Model]

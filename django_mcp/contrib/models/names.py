@@ -11,10 +11,10 @@ from weakref import ref
 from django.db import models
 
 from django_mcp.contrib.finders import RelationText
-from django_mcp.contrib.model_forms.names import Naming
 from django_mcp.contrib.models.name_fields import find_name_fields, takes_names
 from django_mcp.contrib.models.related import FindJudges, Related
 from django_mcp.contrib.models.shown import Shown
+from django_mcp.forms.names import Naming
 from django_mcp.servers import MCPServer
 
 

@@ -22,11 +22,11 @@ from django.db.models import (
 from django.db.models.expressions import OrderBy
 
 from django_mcp.contrib.cursors import NOTE_SCHEMA, Position, cursor_schema, fingerprint, note_cut
-from django_mcp.contrib.generated import object_schema, or_null
 from django_mcp.contrib.models.paths import Path, PathError, read_whole_path
-from django_mcp.contrib.values import value_field
+from django_mcp.forms.values import value_field
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.listed import Listed
+from django_mcp.registry.object_schemas import object_schema, or_null
 
 MAX_ORDER_CHARS = 500
 """Rows are not ordered by texts that may be longer: the cursor has them."""

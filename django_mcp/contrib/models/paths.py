@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -14,17 +13,7 @@ from django.core.exceptions import FieldDoesNotExist
 from django.db.models import ForeignKey, ForeignObjectRel, Model
 
 from django_mcp.registry.problems import did_you_mean, find_near
-
-_SENSITIVE = re.compile(
-    r"(^|_)(password|passwd|passphrase|passcode|pwd|pin|t?otp|secret|token|salt|hash|credential|ssn"
-    r"|iban|cvv|cvc|card_number|(api|private|access|session|encryption|signing)_?key"
-    r"|(recovery|backup)_?code)s?[0-9]*(_|$)|(^|_)pass[0-9]*$",
-    re.IGNORECASE,
-)
-
-
-_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-"""Between the words of a name such as `apiToken`."""
+from django_mcp.registry.secret_names import find_sensitive, split_words
 
 
 class PathError(Exception):
@@ -151,14 +140,6 @@ def _is_of_django(function: Any) -> bool:
     return str(getattr(function, "__module__", "")).partition(".")[0] == "django"
 
 
-def find_sensitive(text: str, allowed: Sequence[str]) -> str | None:
-    """Return the part of a path whose name says that it is secret, unless the path is allowed."""
-    if text in allowed:
-        return None
-    parts = text.split("__")
-    return next((part for part in parts if _SENSITIVE.search(_WORDS.sub("_", part))), None)
-
-
 def find_unknown_fields(names: Iterable[str], others: Collection[str] = ()) -> dict[str, str]:
     """Return those names, or paths, that no field of any model can be meant by, with the sentence of the nearest.
 
@@ -202,6 +183,6 @@ def has_secret_values(field: Any, allowed: Collection[str] = ()) -> bool:
             return True
     # A text that identifies a token is the token.
     is_text = field.get_internal_type() in ("CharField", "TextField")
-    words = _WORDS.sub("_", field.model._meta.object_name)
+    words = split_words(field.model._meta.object_name)
     is_identity = is_text and getattr(field, "primary_key", False)
     return is_identity and find_sensitive(words, ()) is not None

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django_mcp import ArgumentErrors
 from django_mcp.context import Context
 from django_mcp.contrib.chosen_fields import FIELDS, FIELDS_SCHEMA, choose
-from django_mcp.contrib.generated import MAX_ROWS, object_schema
+from django_mcp.contrib.generated import MAX_ROWS
 from django_mcp.contrib.lists import find_free
 from django_mcp.contrib.models import summaries
 from django_mcp.contrib.models.definition import Definition
@@ -24,8 +24,9 @@ from django_mcp.contrib.models.related import Related
 from django_mcp.contrib.models.schema import describe_field
 from django_mcp.contrib.models.shown import Shown, find_columns
 from django_mcp.contrib.models.summaries import Column
-from django_mcp.contrib.values import to_python
+from django_mcp.forms.values import to_python
 from django_mcp.protocol.json import JSONObject, present
+from django_mcp.registry.object_schemas import object_schema
 from django_mcp.registry.problems import Problem
 
 FindRows = Callable[[Any, str], QuerySet[Any]]

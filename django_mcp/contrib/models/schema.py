@@ -15,19 +15,19 @@ from django.utils import timezone
 from django.utils.functional import lazy
 from django.utils.html import strip_tags
 
-from django_mcp.contrib.generated import or_null
-from django_mcp.contrib.labels import describe_labels
 from django_mcp.contrib.models.converted import (
     Conversion,
     find_conversion,
     has_ranges,
     is_converted,
 )
-from django_mcp.contrib.values import may_be_rounded, value_field
 from django_mcp.execution.moments import localize
+from django_mcp.forms.labels import describe_labels
+from django_mcp.forms.values import may_be_rounded, value_field
 from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.big_integers import or_digits, write_integer
+from django_mcp.registry.object_schemas import or_null
 
 MAX_CHOICES = 200
 """A field with more choices is described by its type alone."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import typing
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,14 +18,8 @@ from django.db.models import (
     prefetch_related_objects,
 )
 
-from django_mcp.contrib.generated import (
-    MAX_KEYS,
-    MAX_RELATED,
-    TRUNCATED,
-    TRUNCATED_SCHEMA,
-    object_schema,
-    or_null,
-)
+from django_mcp.contrib.generated import MAX_KEYS, MAX_RELATED, TRUNCATED, TRUNCATED_SCHEMA
+from django_mcp.contrib.models.computed import Read, describe_return, read_computed
 from django_mcp.contrib.models.paths import (
     Path,
     PathError,
@@ -37,11 +29,9 @@ from django_mcp.contrib.models.paths import (
     takes_queryset,
 )
 from django_mcp.contrib.models.schema import describe_field, read_value, write_plain
-from django_mcp.contrib.values import may_be_rounded
+from django_mcp.forms.values import may_be_rounded
 from django_mcp.protocol.json import JSONObject
-
-Read = Callable[[Any], Any]
-"""Reads a value for JSON from an instance."""
+from django_mcp.registry.object_schemas import object_schema, or_null
 
 Narrow = Callable[[QuerySet[Any]], QuerySet[Any]]
 """Returns some of the rows of a queryset."""
@@ -89,7 +79,7 @@ class Shown:
         name, _, below = text.partition("__")
         if text in functions:
             function = functions[text]
-            self._put(text, self.computed, (function, _describe_return(function, text)))
+            self._put(text, self.computed, (function, describe_return(function, text)))
             self.functions.add(text)
             return
         try:
@@ -97,7 +87,7 @@ class Shown:
         except PathError:
             if below or not hasattr(self.model, name):
                 raise
-            self._put(name, self.computed, _attribute(self.model, name))
+            self._put(name, self.computed, read_computed(self.model, name))
             return
         self._add_field(model_field, name, below, text)
 
@@ -480,35 +470,3 @@ def _back_columns(relation: Any) -> list[str]:
     if relation.many_to_many:
         return []
     return [relation.remote_field.name]
-
-
-def _attribute(model: type[Model], name: str) -> tuple[Read, JSONObject]:
-    """Return what reads a property or a method without arguments from an instance.
-
-    Raises:
-        PathError: it is something else.
-    """
-    static_value = inspect.getattr_static(model, name)
-    function = getattr(static_value, "fget", None) or getattr(static_value, "func", None)
-    if function is not None:
-        return attrgetter(name), _describe_return(function, name)
-    if inspect.isfunction(static_value) and len(inspect.signature(static_value).parameters) == 1:
-        return lambda instance: getattr(instance, name)(), _describe_return(static_value, name)
-    raise PathError(f"{name!r} of {model._meta.label} is neither a field nor a property")
-
-
-def _describe_return(function: Callable[..., Any], name: str) -> JSONObject:
-    from pydantic import TypeAdapter
-    from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
-
-    try:
-        annotation = typing.get_type_hints(function).get("return", Any)
-        schema = TypeAdapter(annotation).json_schema(mode="serialization")
-    except (NameError, TypeError, PydanticSchemaGenerationError, PydanticUserError):
-        # Only the type is not known: a value that has no form in JSON is told when it is read.
-        schema = {}
-    if "$defs" in schema:  # references, which lead nowhere inside of another schema
-        schema = {}
-    # Some releases of pydantic describe decimals by a pattern that looks around, which no schema here may.
-    schema.pop("pattern", None)
-    return {**schema, "title": name.replace("_", " ")}

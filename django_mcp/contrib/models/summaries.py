@@ -16,13 +16,13 @@ from django.db.models.functions import TruncDay, TruncMonth, TruncWeek, TruncYea
 
 from django_mcp.contrib.chosen_fields import check_name, check_names, names_schema
 from django_mcp.contrib.cursors import NOTE_SCHEMA
-from django_mcp.contrib.generated import object_schema
 from django_mcp.contrib.models.paging import may_be_long
 from django_mcp.contrib.models.schema import describe_value, find_writer
-from django_mcp.contrib.values import is_a, value_field
+from django_mcp.forms.values import is_a, value_field
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.big_integers import write_integer
 from django_mcp.registry.listed import Listed
+from django_mcp.registry.object_schemas import object_schema
 
 SUMMARIZE = "summarize"
 """What the tool does, as options name it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary, ref
 
 from django.db.models import Manager, Model, QuerySet
 
-from django_mcp.auth.permissions import holds
+from django_mcp.auth.permissions import holds, signed_in
 from django_mcp.contrib.all_or_nothing import all_or_nothing, saves_state
 from django_mcp.contrib.compact_tools import add_compact
 from django_mcp.contrib.confirming import RESULT_SCHEMA
@@ -29,7 +29,6 @@ from django_mcp.contrib.generated import (
     register_generated,
 )
 from django_mcp.contrib.large_keys import note_model
-from django_mcp.contrib.model_forms import Naming
 from django_mcp.contrib.models.action_names import ACTIONS, ASKED_AS, find_unknown_actions
 from django_mcp.contrib.models.attributes import (
     HOOKS,
@@ -53,6 +52,7 @@ from django_mcp.contrib.models.writing import Writing
 from django_mcp.contrib.updating_many import OUTPUT as UPDATED_SCHEMA
 from django_mcp.contrib.updating_many import UPDATE_MANY, UpdatingMany
 from django_mcp.contrib.updating_many import describe as describe_many
+from django_mcp.forms import Naming
 from django_mcp.log import logger
 from django_mcp.registry.access import Permission
 from django_mcp.registry.entries import Family, ToolEntry
@@ -102,7 +102,8 @@ class ModelTools:
             unique text and no natural key, or another is better. Register the class before those whose relations
             lead to it.
         everyone: whether all users may see all objects; else define `get_queryset`.
-        allow_sensitive: names of fields to be shown although they look like secrets.
+        allow_sensitive: names of fields to be shown although they look like secrets, and of fields that give rights
+            and are written on purpose.
         related: `"visible"`: of related rows whose model has a class on the same server, only those and only the fields
             are shown that this class shows the user. `"all"`: all of them are shown to everybody.
         select_related, prefetch_related: relations that properties and functions need.
@@ -110,7 +111,8 @@ class ModelTools:
         aggregates: whether there is a tool `summarize_orders`, which counts and adds up in groups.
         writes: which of `create`, `update` and `delete` become tools.
         update_many: whether there is a tool `update_many_orders`, which changes several objects, after the user has agreed.
-        writable: fields that the tools write; by default those of `fields` that can be edited.
+        writable: fields that the tools write; by default those of `fields` that can be edited
+            and give no rights, as `is_superuser` does.
         form: the `ModelForm` that writes; by default one is made from `writable`.
         version_field: the field that changes with each change of the object. An update has to say it
             and is refused if it is another by now. By default a field such as `updated_at` or
@@ -405,7 +407,7 @@ class ModelTools:
             )
         if definition.written is not None:
             self._add_writes(server, definition.written)
-        if self.uri != "" and self.options.has(ACTION):
+        if self.has_resources:
             self._add_resource(server)
 
     def _add_resource(self, server: MCPServer) -> None:
@@ -592,6 +594,10 @@ class ModelTools:
                 return judges
         return []
 
+    def is_judged(self, model: type[Model]) -> bool:
+        """Return whether a class on the same server says who may see which objects of a model."""
+        return bool(self._find_judges(model))
+
     @property
     def is_writable_by_all(self) -> bool:
         """Whether nothing of this class says which of the users who are signed in may write, or what."""
@@ -607,9 +613,38 @@ class ModelTools:
         return self._has_rows_of_its_own and self._has_no_rule
 
     @property
+    def has_resources(self) -> bool:
+        """Whether its objects are resources, to whose changes clients can subscribe."""
+        return self.uri != "" and self.options.has(ACTION)
+
+    @property
+    def is_visible_to_anonymous(self) -> bool:
+        """Whether nothing but `get_queryset` says which objects a caller sees who is not signed in."""
+        server = self._server()
+        if (
+            server is None
+            or server.options.permission is not None
+            or self.options.permission is not None
+            or type(self).has_permission is not ModelTools.has_permission
+            or not self.is_visible_to_all
+        ):
+            return False
+        authentication = server.engine.authentication
+        return authentication is None or authentication.is_public
+
+    @property
+    def offers_all_choices(self) -> bool:
+        """Whether nothing of this class says who may choose which objects that its form offers."""
+        hooks = ("get_choices", "get_form_kwargs")
+        is_plain = all(getattr(type(self), each) is getattr(ModelTools, each) for each in hooks)
+        return is_plain and self._has_no_rule
+
+    @property
     def _has_no_rule(self) -> bool:
         options = self.options
-        return (options.permission, options.scopes, options.check) == (None, None, None)
+        # To be signed in is no rule about which user it is.
+        is_for_all = options.permission is None or options.permission is signed_in
+        return is_for_all and (options.scopes, options.check) == (None, None)
 
     @property
     def shown(self) -> Shown:
@@ -667,31 +702,6 @@ _registered: WeakKeyDictionary[MCPServer, list[ModelTools]] = WeakKeyDictionary(
 def _save(server: MCPServer) -> Callable[[], object]:
     before = list(_registered.get(server, ()))
     return lambda: _registered.__setitem__(server, before)
-
-
-def notify_changed(objects: QuerySet[Any] | Iterable[Any], *, using: str | None = None) -> None:
-    """Tell clients that the resources of objects have changed, after the commit.
-
-    Call it after what sends no signals, such as `QuerySet.update()` and `bulk_create()`. Everything else
-    is told without it.
-
-    Args:
-        objects: a queryset, or objects of one model.
-        using: the database whose transaction is waited for; by default that of the objects.
-    """
-    rows = objects if isinstance(objects, QuerySet) else list(objects)
-    if not isinstance(rows, QuerySet) and not rows:
-        return
-    model: Any = rows.model if isinstance(rows, QuerySet) else type(rows[0])
-    for tools in registered_tools():
-        if tools.live is None or tools.model._meta.concrete_model is not model._meta.concrete_model:
-            continue
-        key = tools.definition.key.attname
-        if isinstance(rows, QuerySet):
-            keys_changed = rows.order_by().values_list(key, flat=True)
-            tools.live.notify(keys_changed.iterator(), using or rows.db)
-        else:
-            tools.live.notify([getattr(row, key) for row in rows], using or rows[0]._state.db)
 
 
 def registered_tools() -> list[ModelTools]:

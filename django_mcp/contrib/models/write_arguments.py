@@ -12,12 +12,13 @@ from django.db import models
 from django.utils.translation import gettext as _
 
 from django_mcp import ArgumentErrors, ToolError
-from django_mcp.contrib.generated import object_schema
-from django_mcp.contrib.model_forms import FormProblem, Tell, by_keys_alone, form_schema
 from django_mcp.contrib.models.schema import describe_field
 from django_mcp.contrib.models.shown import Shown
-from django_mcp.contrib.values import to_python
+from django_mcp.contrib.rights import find_rights
+from django_mcp.forms import FormProblem, Tell, by_keys_alone, form_schema
+from django_mcp.forms.values import to_python
 from django_mcp.protocol.json import JSONObject, to_pointer
+from django_mcp.registry.object_schemas import object_schema
 from django_mcp.registry.problems import Problem
 from django_mcp.server.asking.confirming import CONFIRMATION, CONFIRMATION_SCHEMA
 
@@ -196,9 +197,11 @@ def check_unmodified(version: Any, instance: Any, arguments: Mapping[str, Any]) 
 def _make_form(options: WriteOptions, shown: Shown, version: Any) -> Any:
     names = options.writable
     if names is None:
-        names = [name for name in options.fields if name != getattr(version, "name", None)]
+        left_out = {getattr(version, "name", None), *find_rights(options.model, options.fields, ())}
         names = [
-            name for name in names if _is_writable(shown, name, is_new="create" in options.writes)
+            name
+            for name in options.fields
+            if name not in left_out and _is_writable(shown, name, is_new="create" in options.writes)
         ]
     if not names:
         raise WriteProblem("there is no field to write", "Name some in writable.")

@@ -18,12 +18,12 @@ from django_mcp import ArgumentErrors
 from django_mcp.context import Context
 from django_mcp.contrib.history import note_comment, recording_user
 from django_mcp.contrib.http_calls import build_request
-from django_mcp.contrib.model_forms import Naming, bind_form, check_form, check_new, no_names
 from django_mcp.contrib.models.databases import find_database, has_conditions_alone, in_transaction
 from django_mcp.contrib.models.definition import Definition
 from django_mcp.contrib.models.reading import Reading
 from django_mcp.contrib.models.write_arguments import IF_UNMODIFIED, Written, check_unmodified
-from django_mcp.contrib.values import text_of
+from django_mcp.forms import Naming, bind_form, check_form, check_new, no_names
+from django_mcp.forms.values import tell_refusal, text_of
 from django_mcp.log import logger
 from django_mcp.protocol.json import encode, to_pointer
 from django_mcp.registry.problems import Problem
@@ -225,11 +225,11 @@ class Writing:
                     instance._state.db = using
                 self._hooks.save_model(ctx.user, instance, form, is_change)
                 form.save_m2m()
-        except IntegrityError:
+        except IntegrityError as refusal:
             logger.warning(
                 "The database refused to write a %s", instance._meta.verbose_name, exc_info=True
             )
-            raise ArgumentErrors(list(_find_conflicts(instance))) from None
+            raise ArgumentErrors(list(_find_conflicts(instance, refusal))) from None
         log_write(ctx.user, instance, form=form, is_change=is_change)
         # Asked again: what the user may see can depend on what was written.
         rows = self._hooks.find_rows(ctx.user, action).using(using)
@@ -241,7 +241,7 @@ class Writing:
             raise ArgumentErrors([Problem("", hidden)]) from None
 
 
-def _find_conflicts(instance: Any) -> Iterator[Problem]:
+def _find_conflicts(instance: Any, refusal: IntegrityError) -> Iterator[Problem]:
     """Yield which rules of the model an object breaks that its database has refused.
 
     The form leaves out constraints that have to do with fields that it has not.
@@ -255,9 +255,7 @@ def _find_conflicts(instance: Any) -> Iterator[Problem]:
             yield from (Problem(pointer, message) for message in messages)
         return
     # A constraint that only the database knows, or another call that was faster.
-    yield Problem(
-        "", _("This conflicts with other data: a value is already in use, or no longer exists.")
-    )
+    yield Problem("", tell_refusal(refusal))
 
 
 def log_write(user: Any, instance: Any, *, form: Any = None, is_change: bool = False) -> None:

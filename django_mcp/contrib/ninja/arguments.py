@@ -14,17 +14,17 @@ from django_mcp.contrib.ninja.found import FoundOperation
 from django_mcp.contrib.ninja.patterns import find_patterns
 from django_mcp.contrib.ninja.responses import WHOLE
 from django_mcp.contrib.ninja.schemas import (
-    REFERENCE,
     Definitions,
     find_needed,
     is_file,
     limit_integer,
     limit_text,
+    resolve,
     with_local_references,
 )
-from django_mcp.contrib.pydantic_models import SlowValidation, check_models
-from django_mcp.contrib.values import MAX_TEXT_CHARS
 from django_mcp.contrib.view_problems import ViewProblem
+from django_mcp.forms.pydantic_models import SlowValidation, check_models
+from django_mcp.forms.values import MAX_TEXT_CHARS
 from django_mcp.protocol.json import JSONObject
 
 _JSON = "application/json"
@@ -162,14 +162,14 @@ class OperationArguments:
         if not body:
             return False, False
         ((media_type, content),) = body["content"].items()
-        schema = self._resolve(content["schema"])
+        schema = resolve(content["schema"], self._definitions)
         if "properties" not in schema:
             whole = content["schema"]
             self.all.add(BODY, WHOLE, whole, is_required=body["required"])
             return False, True
         for name, each in schema["properties"].items():
             is_required = body["required"] and name in schema.get("required", ())
-            if is_file(self._resolve(each)):
+            if is_file(resolve(each, self._definitions)):
                 if is_required:
                     raise ViewProblem(
                         f"it requires the file {name!r}",
@@ -179,16 +179,6 @@ class OperationArguments:
                 continue
             self._add(BODY, name, each, is_required=is_required)
         return media_type != _JSON, False
-
-    def _resolve(self, schema: JSONObject) -> JSONObject:
-        """Return what a schema refers to."""
-        reference = schema.get("$ref")
-        if reference is None and len(schema.get("allOf", ())) == 1:
-            reference = schema["allOf"][0].get("$ref")
-        if reference is None:
-            return schema
-        definition: JSONObject = self._definitions[reference.removeprefix(REFERENCE)]
-        return definition
 
     @property
     def schema(self) -> JSONObject:

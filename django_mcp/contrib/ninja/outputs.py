@@ -23,6 +23,7 @@ from django_mcp.contrib.ninja.found import FoundOperation, find_names
 from django_mcp.contrib.ninja.schemas import (
     REFERENCE,
     find_needed,
+    resolve,
     take_any_json,
     with_local_references,
 )
@@ -84,7 +85,7 @@ def may_return_list(found: FoundOperation) -> bool:
             for model in models
             for branch in _find_branches(_schema_of(model, operation, definitions))
         ]
-        return any(_resolve(branch, definitions).get("type") == "array" for branch in branches)
+        return any(resolve(branch, definitions).get("type") == "array" for branch in branches)
     try:
         returned = get_type_hints(found.written).get("return", Any)
     except Exception:  # noqa: BLE001 - evaluating the text of an annotation may raise anything
@@ -236,7 +237,7 @@ def _find_branches(schema: JSONObject) -> Iterator[JSONObject]:
 
 def _as_object(schema: JSONObject, definitions: Mapping[str, JSONObject]) -> JSONObject | None:
     """Return the schema of what `to_object` makes of a value; None if it may be anything."""
-    schema = _resolve(schema, definitions)
+    schema = resolve(schema, definitions)
     kind = schema.get("type")
     if not isinstance(kind, str):
         return None
@@ -262,16 +263,4 @@ def with_members(schema: JSONObject) -> JSONObject:
         return {**schema, "properties": {**properties, **own}}
     if "anyOf" in schema:
         return {**schema, "anyOf": [with_members(branch) for branch in schema["anyOf"]]}
-    return schema
-
-
-def _resolve(schema: JSONObject, definitions: Mapping[str, JSONObject]) -> JSONObject:
-    """Return what a schema refers to."""
-    for _ in range(len(definitions) + 1):
-        reference = schema.get("$ref")
-        if reference is None and len(schema.get("allOf", ())) == 1:
-            reference = schema["allOf"][0].get("$ref")
-        if reference is None:
-            break
-        schema = definitions[reference.removeprefix(REFERENCE)]
     return schema

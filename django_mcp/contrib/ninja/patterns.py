@@ -12,8 +12,8 @@ from pydantic import BaseModel
 
 from django_mcp.contrib.http_calls import BODY
 from django_mcp.contrib.ninja.found import FoundOperation
-from django_mcp.contrib.values import takes_pattern
 from django_mcp.contrib.view_decorators import find_views
+from django_mcp.forms.values import takes_pattern
 from django_mcp.registry.adapters import UnsupportedType, make_adapter
 
 _SEARCHING = "ninja_extra.searching.operations"

@@ -82,6 +82,18 @@ def is_file(schema: JSONObject) -> bool:
     return schema.get("format") == "binary" or is_of_files
 
 
+def resolve(schema: JSONObject, definitions: Mapping[str, JSONObject]) -> JSONObject:
+    """Return what a schema refers to, and the schema itself if it is no reference."""
+    for _ in range(len(definitions) + 1):
+        reference = schema.get("$ref")
+        if reference is None and len(schema.get("allOf", ())) == 1:
+            reference = schema["allOf"][0].get("$ref")
+        if reference is None:
+            break
+        schema = definitions[reference.removeprefix(REFERENCE)]
+    return schema
+
+
 def with_local_references(schema: Any) -> Any:
     """Return a schema that refers to definitions of its own."""
     if isinstance(schema, dict):

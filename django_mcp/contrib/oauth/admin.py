@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -12,19 +11,20 @@ from django.db import models
 from django.forms import Field
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 
 from django_mcp.admin.bounded import BoundedList
 from django_mcp.admin.figures import Part, Trouble, show_number
+from django_mcp.admin.texts import show_text
 from django_mcp.contrib.oauth.metadata import issuer_of
 from django_mcp.contrib.oauth.models import ClientEndpoint, SignIn
 from django_mcp.contrib.oauth.protected_resources import takes_tokens_of
 from django_mcp.contrib.oauth.room import find_crowding
+from django_mcp.health.signs import count_refused_sign_ins
 
-REFUSED_WITHIN = timedelta(hours=1)
+REFUSED_WITHIN_MINUTES = 60
 """How far back the start page counts refusals."""
 
 
@@ -84,8 +84,7 @@ class SignInAdmin(BoundedList):
         """Return the refusals of the last hour."""
         if not self.has_view_permission(request):
             return None
-        since = timezone.now() - REFUSED_WITHIN
-        refused = SignIn.objects.filter(at__gt=since, is_refused=True).count()
+        refused = count_refused_sign_ins(REFUSED_WITHIN_MINUTES)
         if not refused:
             return None
         text = ngettext(
@@ -103,7 +102,7 @@ class SignInAdmin(BoundedList):
     @admin.display(description=_lazy("client"), ordering="client_name")
     def client(self, sign_in: SignIn) -> str:
         """Return the client's name, or else its id."""
-        return sign_in.client_name or sign_in.client_id or "-"
+        return show_text(sign_in.client_name or sign_in.client_id, 300) or "-"
 
     @admin.display(description=_lazy("result"), ordering="is_refused")
     def result(self, sign_in: SignIn) -> str:

@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
 
     from django.db.models import QuerySet
     from django.urls import URLPattern, URLResolver
@@ -52,6 +53,12 @@ class OAuthConfig(AppConfig):
         from django_mcp.execution.tables import delete_some
 
         return {name: [(row, delete_some) for row in rows] for name, rows in find_expired()}
+
+    def count_refused_sign_ins(self, since: datetime) -> int:
+        """See `SignInApp.count_refused_sign_ins`."""
+        from django_mcp.contrib.oauth.models import SignIn
+
+        return SignIn.objects.filter(at__gt=since, is_refused=True).count()
 
     def examine_oauth(
         self, url: str, user: Any | None, examine: Examination | None, clients: Sequence[str]

@@ -16,6 +16,7 @@ from django_mcp.auth.addresses import canonical_uri
 from django_mcp.models.fields import KeyField
 from django_mcp.models.primary import Table
 from django_mcp.models.sessions import user_key
+from django_mcp.protocol.sanitize import clean
 
 
 class ClientEndpoint(Table):
@@ -49,7 +50,7 @@ class ClientEndpoint(Table):
         )
 
     def __str__(self) -> str:
-        return f"{self.application}: {self.resource}"
+        return clean(f"{self.application}: {self.resource}", 900)
 
     def clean(self) -> None:
         """Normalize the address, so that it can be compared with endpoints."""
@@ -155,7 +156,7 @@ class SignIn(Table):
         )
 
     def __str__(self) -> str:
-        return f"{self.get_step_display()}: {self.client_name or self.client_id}"
+        return f"{self.get_step_display()}: {clean(self.client_name or self.client_id, 300)}"
 
 
 class SupersededToken(Table):

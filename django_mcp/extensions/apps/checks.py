@@ -24,9 +24,10 @@ from django_mcp.extensions.apps.site.called import (
     find_unknown_arguments,
 )
 from django_mcp.extensions.apps.site.examine import Examined, examine
+from django_mcp.extensions.apps.site.lookups import find_bound, find_variables
 from django_mcp.extensions.apps.site.ready.naming import find_actions, find_unknown_members
 from django_mcp.extensions.apps.site.references import find_lost
-from django_mcp.extensions.apps.site.sources import read_sources
+from django_mcp.extensions.apps.site.sources import read_named_sources, read_sources
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.registry.problems import describe_source, did_you_mean, innermost, suggest
 from django_mcp.registry.signatures import returns_nothing
@@ -250,6 +251,41 @@ def _check_templates(tool: ToolEntry, app: App) -> Iterator[CheckMessage]:
             )
             return
     yield from _check_content(f"The page {app.template}", examine(page, _origins_of(app)))
+    for variable in _find_personal(app.template):
+        yield checks.Warning(
+            f"The page {app.template} uses {variable:.80}, which is empty, since hosts keep one page for all users.",
+            hint="Show it in the fragment, which has the user of each call, or put it into the result.",
+            id="django_mcp.apps.W015",
+        )
+    if app.fragment is not None and not _may_show_part(app.template):
+        yield checks.Warning(
+            f"{tool.source}: the page {app.template} has no place for the fragment {app.fragment}.",
+            hint="Write <div data-mcp-result></div> into the page, or leave fragment= out.",
+            id="django_mcp.apps.W016",
+        )
+
+
+_PERSONAL = ("user", "request", "perms", "messages")
+"""The variables that templates of a site have for the user of a request."""
+
+
+def _find_personal(page: str) -> list[str]:
+    """Return the variables of a page that stand for its user, which nothing in it gives a value."""
+    sources = read_named_sources(page)
+    personal = set(_PERSONAL) - {name for each in sources.values() for name in find_bound(each)}
+    used = [str(variable.var) for name in sources for variable in find_variables(name)]
+    return [each for each in dict.fromkeys(used) if each.partition(".")[0] in personal]
+
+
+def _may_show_part(page: str) -> bool:
+    """Return whether a page has a place for what the server renders, or a script, which may put it somewhere."""
+    sources = read_sources(page)
+    # A template of another engine is not read.
+    return not sources or any(
+        mark in source
+        for source in sources
+        for mark in ("data-mcp-result", "data-mcp-swap", "<script", "mcp_script")
+    )
 
 
 def _check_sources(app: App) -> Iterator[CheckMessage]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from html.parser import HTMLParser
 from typing import Any, cast
 
-from django_mcp.extensions.apps.core.app import EXTENSION, HTML_KEY, MIME_TYPE, Shown
+from django_mcp.extensions.apps.core.app import EXTENSION, HTML_KEY, MIME_TYPE, Shown, shown_of
 from django_mcp.extensions.apps.core.extension import AppsExtension
 from django_mcp.extensions.apps.site.called import find_unknown_arguments
 from django_mcp.extensions.apps.site.examine import Examined, examine, find_duplicates
@@ -103,5 +103,4 @@ def _find_shown(client: BaseClient, tool: str) -> Shown:
     entry = client.server.registry.tools.get(tool)
     if entry is None:
         raise MCPError(f"The server {client.server.name} has no tool {tool}.")
-    shown: Shown = entry.extensions.get(EXTENSION, Shown())
-    return shown
+    return shown_of(entry)

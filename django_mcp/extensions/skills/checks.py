@@ -44,6 +44,12 @@ def check_folders() -> Iterator[CheckMessage]:
         for root in find_roots(server):
             found = read_skills(root.path)
             yield from map(_to_error, found.problems)
+            for folder in found.without_skill:
+                yield checks.Warning(
+                    f"{folder} has Markdown files and no {SKILL_FILE}, so it is no skill.",
+                    hint=f"Name the file with the instructions {SKILL_FILE}. Silence this if it is not meant as one.",
+                    id="django_mcp.skills.W007",
+                )
             for skill in found.skills:
                 other = seen.setdefault(skill.uri, skill)
                 if other is not skill:

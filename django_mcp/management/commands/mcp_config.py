@@ -14,6 +14,7 @@ from django.core.management.base import CommandParser, no_translations
 
 from django_mcp.auth.users import is_superuser
 from django_mcp.endpoints.client_config import CLIENTS, KEY_PLACE, needs_key
+from django_mcp.endpoints.mounts import find_mounts, resolve
 from django_mcp.management.base import (
     SiteCommand,
     add_narrowing,
@@ -50,6 +51,7 @@ class Command(SiteCommand):
                     "--user and --superuser are for stdio; over HTTP a client authenticates."
                 )
             url = check_url(options["http"])
+            self._check_path(server, url)
             url = _narrow_url(url, options)
             config = client.over_http(server.name, url, KEY_PLACE if needs_key(server) else None)
         else:
@@ -72,6 +74,20 @@ class Command(SiteCommand):
             config = client.over_stdio(server.name, command, env)
         self.print_json(config)
         self.stderr.write(str(client.where), lambda line: line)
+
+    def _check_path(self, server: MCPServer, url: str) -> None:
+        """Say that the site has the server at no such path, which only a proxy in front of it may have."""
+        path = urlsplit(url).path or "/"
+        paths = [mount.path for mount in find_mounts() if mount.server is server]
+        match = resolve(path)
+        is_served = match is not None and getattr(match.func, "server", None) is server
+        # A proxy may put a prefix in front.
+        if not is_served and not any(path.endswith(each) for each in paths):
+            where = f"at {', '.join(paths)}" if paths else "at no path"
+            self.stderr.write(
+                f"The site has the server {server.name!r} {where}, not at {path}: is the URL right? "
+                "A proxy in front of the site may have another path."
+            )
 
 
 def _check_toolsets(server: MCPServer, names: Collection[str]) -> None:

@@ -238,6 +238,8 @@ def _to_prefix(text: str) -> str:
 def _describe(key: APIKey) -> JSONObject:
     is_over = key.is_over(timezone.now())
     state = "revoked" if key.revoked_at is not None else "expired" if is_over else "valid"
+    if state == "valid" and not key.user.is_active:
+        state = "inactive"
     restricted: JSONObject = {}
     if key.allowed is not None and key.is_restricted:
         restricted["only"] = {

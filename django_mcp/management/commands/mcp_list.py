@@ -9,8 +9,9 @@ from django.core.management.base import CommandParser
 
 from django_mcp.auth.authenticators.api_keys import (
     APIKeyAuthenticator,
-    find_valid_key,
+    find_key,
     principal_of_key,
+    why_refused,
 )
 from django_mcp.auth.principal import KEY_START, Principal
 from django_mcp.endpoints.mounts import find_mounts
@@ -203,7 +204,7 @@ def _narrow(
 def _count_hidden(
     server: MCPServer, lists: Mapping[str, list[JSONObject]], options: Mapping[str, Any]
 ) -> int:
-    """Return how many entries that need something of a user are not in the lists of nobody."""
+    """Return how many entries that need a permission or a scope an anonymous user does not see."""
     if options["user"] or options["key"] or not any(lists.values()):
         return 0
     requirements = server.engine.derived.requirements
@@ -249,10 +250,14 @@ def _find_key(
     """
     if username is not None:
         raise wrong_use("Give --user or --key: a key acts for its own user.")
-    key = find_valid_key(prefix)
+    key = find_key(prefix)
     if key is None:
         start = prefix.strip().removeprefix(KEY_START)[:12]
-        raise wrong_use(f"There is no valid API key {KEY_START}{printable(start)}.")
+        raise wrong_use(f"There is no API key {KEY_START}{printable(start)}.")
+    reason = why_refused(key)
+    if reason is not None:
+        shown = f"Calls with the API key {KEY_START}{key.prefix} are refused: {printable(reason)}."
+        raise wrong_use(shown)
     usable = usable_entries(key.user, [server], key.allowed)
     return principal_of_key(key, APIKeyAuthenticator()), find_refused(usable, key.scopes.split())
 

@@ -13,6 +13,8 @@ from django.core.management.base import CommandParser
 from django.db.models import QuerySet
 
 from django_mcp.auth.given_links import expired_links
+from django_mcp.calls.errors import delete_old_errors, old_errors
+from django_mcp.calls.repeats import old_last_calls
 from django_mcp.calls.rows import old_calls, old_tallies
 from django_mcp.conf import server_settings
 from django_mcp.execution.states import expired_states
@@ -20,7 +22,7 @@ from django_mcp.execution.tables import delete_some
 from django_mcp.execution.workers import gone_workers
 from django_mcp.extension_packages import load_parts
 from django_mcp.management.base import SiteCommand
-from django_mcp.models import APIKey
+from django_mcp.models import APIKey, ErrorTally
 from django_mcp.pages.visits import expired_visits
 from django_mcp.push.database_bus import old_messages
 from django_mcp.server.exchange.session import Closing
@@ -39,7 +41,7 @@ class Command(SiteCommand):
 
     help = (
         "Deletes what is over: expired sessions, questions, recorded events, states of calls and tasks, "
-        "calls older than CALL_RETENTION_DAYS and their tallies, keys that ended 90 days ago, and processes that are "
+        "calls and errors older than CALL_RETENTION_DAYS and their tallies, keys that ended 90 days ago, and processes that are "
         "gone; with OAuth also "
         "its expired tokens, old sign-ins, and clients without tokens that nobody used for 30 days. It deletes in small "
         "batches, so that other queries do not wait for long."
@@ -97,7 +99,9 @@ def _find_expired() -> Expired:
         ],
         "messages": [(old_messages(), delete_some)],
         "calls": [(old_calls(now), delete_some)],
-        "tallies": [(old_tallies(now), delete_some)],
+        "tallies": [(old_tallies(now), delete_some), (old_tallies(now, ErrorTally), delete_some)],
+        "errors": [(old_errors(now), delete_old_errors)],
+        "last calls": [(old_last_calls(now_s), delete_some)],
         "questions": [(expired_answers(), delete_some)],
         "events": [(expired_events(), delete_some)],
         "states": [(state, delete_some) for state in expired_states()],

@@ -25,13 +25,14 @@ from django_mcp.protocol.sampling import (
     SamplingResult,
     read_sampling_result,
 )
-from django_mcp.registry.forms import Form, convert
-from django_mcp.registry.moments import Moments
+from django_mcp.registry.field_validators import ValueRules
+from django_mcp.registry.forms import Form, convert, convert_own
 from django_mcp.registry.problems import ArgumentErrors, Problem, describe_conversion
 from django_mcp.registry.signatures import named
 from django_mcp.server.asking.by_argument import explain, refuse_unfit, take_answer, takes_answers
+from django_mcp.server.asking.fingerprints import find_fingerprint, is_other_function
 from django_mcp.server.asking.round_trips import Elicited, Unfit, read_answer, read_elicited
-from django_mcp.server.capabilities import covers
+from django_mcp.server.capabilities import covers, refuse_unknown_capability
 from django_mcp.server.exchange.call import AskFailed, Call, CannotAsk, Suspended, SuspendedForOnce
 from django_mcp.server.services import ServedCall
 
@@ -73,11 +74,17 @@ class AskMethods:
         self._call = call
 
     def client_supports(self, *path: str) -> bool:
-        """Return whether the client declared a capability: `client_supports("elicitation", "url")`."""
+        """Return whether the client declared a capability: `client_supports("elicitation", "url")`.
+
+        Raises:
+            ValueError: no client declares this, since the protocol has no such capability.
+        """
         wanted: JSONObject = {}
         for name in reversed(path):
             wanted = {name: wanted}
-        return covers(self._call.connection.client_capabilities, wanted)
+        return covers(
+            self._call.connection.client_capabilities, wanted
+        ) or refuse_unknown_capability(path)
 
     def ask(self, asks: Mapping[str, Ask]) -> dict[str, Any]:
         """Ask several things at once, and return the answers by the same keys.
@@ -90,10 +97,17 @@ class AskMethods:
 
         Raises:
             CannotAsk: the client does not support one of them; uncaught, the caller gets its text.
+            TypeError: `asks` is no dict.
+            ValueError: an earlier question of this run has the key, and is another one.
         """
+        if not isinstance(asks, Mapping):
+            raise TypeError(
+                "ctx.ask() takes a dict of questions by their keys, such as {'day': ask_form(...)}"
+            )
         due: dict[str, Ask] = {}
         answers: dict[str, Any] = {}
         for key, given in asks.items():
+            self._refuse_other_question(key, given)
             question, form = self._prepare(given)
             if key in self._call.answers.failed:
                 raise self._call.answers.failed[key]
@@ -211,6 +225,7 @@ class AskMethods:
         """
         if key not in self._call.answers.kept:
             raise SuspendedForOnce(key, lambda: _to_json(key, function()))
+        self._tell_other_function(key, function)
         self._call.answers.used += 1
         result: T = self._call.answers.kept[key]
         return result
@@ -218,6 +233,7 @@ class AskMethods:
     async def aonce(self, key: str, function: Callable[[], Awaitable[T]]) -> T:
         """Run something once for all rounds of this call, from an asynchronous handler."""
         answers = self._call.answers
+        self._tell_other_function(key, function)
         if key in answers.kept:
             answers.used += 1
         else:
@@ -263,17 +279,49 @@ class AskMethods:
                 raise ArgumentErrors([Problem("", str(error))]) from None
         if isinstance(answer, dict) and "action" in answer:
             answer = answer.get("content", {}) if answer["action"] == "accept" else None
-        return None if answer is None else _convert(cls, answer, self._call.server.ports.converter)
+        return None if answer is None else self._convert(convert, cls, answer)
 
     def request_state_as(self, cls: type[T]) -> T | None:
         """Return `request_state` as an instance of a class; None on the first round."""
         state = self._call.answers.state
-        return None if state is None else _convert(cls, state)
+        return None if state is None else self._convert(convert_own, cls, state)
+
+    def _convert(self, convert: Callable[[Any, Any, ValueRules], T], cls: type[T], value: Any) -> T:
+        from pydantic import ValidationError
+
+        try:
+            return convert(cls, value, self._call.server.ports.converter)
+        except ValidationError as error:
+            raise ArgumentErrors(describe_conversion(error, value)) from None
 
     @property
     def request_state(self) -> Any:
         """What the last round's `InputRequired` held as its state; None on the first."""
         return self._call.answers.state
+
+    def _refuse_other_question(self, key: str, ask: Ask) -> None:
+        """Raise ValueError if this run has asked something else with the same key.
+
+        The answer to that one would count for this one.
+        """
+        params = ask.params or {}
+        shown = (ask.method, params.get("message", params))
+        if self._call.answers.note_key(("ask", key), shown) != shown:
+            raise ValueError(
+                f"Two questions of a call have the key {key!r}, so the answer to the first would count for both. "
+                "Give each its own, such as one with the number of the object in it."
+            )
+
+    def _tell_other_function(self, key: str, function: Callable[[], Any]) -> None:
+        """Log it if this run has named another function of `once` by the same key, since this one never runs."""
+        shown = find_fingerprint(function)
+        if is_other_function(self._call.answers.note_key(("once", key), shown), shown):
+            logger.warning(
+                "%s calls once(%r) with different functions, or one with different values, of which only the first "
+                "runs. Give each a key of its own.",
+                self._call.entry.name if self._call.entry is not None else "A handler",
+                key,
+            )
 
     def _prepare(self, ask: Ask) -> tuple[Ask, Form | None]:
         """Return a question with the schema of its form, and the form that reads its answer."""
@@ -384,13 +432,3 @@ def _to_json(key: str, value: Any) -> Any:
         raise TypeError(
             f"What runs once as {key!r} returned what has no form in JSON: {error}"
         ) from error
-
-
-def _convert(cls: type[T], value: Any, moments: Moments | None = None) -> T:
-    from pydantic import ValidationError
-
-    try:
-        converted: T = convert(cls, value, moments)
-    except ValidationError as error:
-        raise ArgumentErrors(describe_conversion(error, value)) from None
-    return converted

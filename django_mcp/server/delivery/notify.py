@@ -17,6 +17,7 @@ from django_mcp.registry.problems import find_near
 from django_mcp.registry.registry import ListKind, Registry
 from django_mcp.server.exchange.connection import ConnectionState
 from django_mcp.server.exchange.exchange import Exchange
+from django_mcp.server.exchange.session_keys import check_session_key
 from django_mcp.server.exchange.timers import find_running_loop
 from django_mcp.server.exchange.visibility import NO_REQUIREMENTS, Requirements
 from django_mcp.server.services import ServerHub, Services
@@ -215,8 +216,10 @@ class NotifyMethods(ABC):
             using: see `NotifyMethods`.
 
         Raises:
-            ValueError: the params are larger than `MAX_PARAMS_BYTES`, or have no form in JSON.
+            ValueError: the params are larger than `MAX_PARAMS_BYTES`, or have no form in JSON, or `session` cannot
+                be the key of a session.
         """
+        check_session_key(session)
         return self._publish(self._notification(method, params, session), using)
 
     async def anotify(
@@ -228,6 +231,7 @@ class NotifyMethods(ABC):
         using: str | None = None,
     ) -> int | None:
         """Do as `notify` does, from asynchronous code."""
+        check_session_key(session)
         return await self._apublish(self._notification(method, params, session))
 
     def _notification(
@@ -268,8 +272,11 @@ class NotifyMethods(ABC):
         if type(elicitation_id) is not str or not elicitation_id:
             raise ValueError("elicitation_id is empty: give the id that the client was asked with.")
         key = session
-        if not isinstance(session, str):
-            connection = session._call.connection
+        call = getattr(session, "_call", None)
+        if call is None:
+            check_session_key(session)
+        else:
+            connection = call.connection
             key = connection.stream_id or getattr(connection, "key", None)
             if key is None:
                 raise ValueError("There is no session here whose client could be notified.")
@@ -310,6 +317,7 @@ class NotifyMethods(ABC):
     ) -> Change:
         if level not in LOG_LEVELS:
             raise ValueError(f"Unknown log level {level!r}: use one of {', '.join(LOG_LEVELS)}.")
+        check_session_key(session)
         params = {"level": level, "data": data}
         if logger is not None:
             params["logger"] = logger

@@ -59,8 +59,9 @@ def admit(
 
     Without headers, as on a pipe, none is required. `connection` is the one that it arrived on, if that
     lasts, and `offered` are the server's features on this transport (`"tools"`, `"logging"`, ...), with
-    those that it would have for clients that accept event streams, as `if_streaming` names them. `added` are
-    the rules of methods that extensions add.
+    those that it would have for clients that accept event streams, as `if_streaming` names them, and those
+    that it would have if nothing buffered its responses, as `if_unbuffered` does. `added` are the rules of
+    methods that extensions add.
     """
     meta = request.params.get("_meta")
     version = meta.get(keys.PROTOCOL_VERSION) if type(meta) is dict else None
@@ -184,7 +185,8 @@ def _check_method(
         accept = headers.get("accept") if headers is not None else None
         if if_streaming(rule.feature) in offered and not admits_event_stream(accept):
             return invalid_request(_NEEDS_STREAM, 406)
-        return unknown_method(request.method, revision)
+        why = _NEEDS_ASGI if if_unbuffered(rule.feature) in offered else ""
+        return unknown_method(request.method, revision, why)
     return None
 
 
@@ -193,10 +195,17 @@ def if_streaming(feature: str) -> str:
     return f"{feature} on streams"
 
 
+def if_unbuffered(feature: str) -> str:
+    """Return the name of a feature that a server has on a transport unless that buffers the response."""
+    return f"{feature} without a buffer"
+
+
 _NEEDS_STREAM = (
     "This method needs a stream, which the header Accept does not admit: send "
     "'Accept: application/json, text/event-stream'"
 )
+
+_NEEDS_ASGI = ". It needs ASGI, and this site is served over WSGI"
 
 
 def _admit_handshake(
@@ -342,7 +351,10 @@ def _versions(requested: object, revisions: RevisionSet) -> JSONObject:
     return {"supported": revisions.stateless_names, "requested": short}
 
 
-def unknown_method(method: str, revision: Revision) -> Refusal:
-    """Return the refusal of a method that a revision or the server does not have, or hides."""
-    message, status = f"Unknown method: {method[:200]}", revision.status(METHOD_NOT_FOUND)
+def unknown_method(method: str, revision: Revision, why: str = "") -> Refusal:
+    """Return the refusal of a method that a revision or the server does not have, or hides.
+
+    `why` follows its name, if the client may know it.
+    """
+    message, status = f"Unknown method: {method[:200]}{why}", revision.status(METHOD_NOT_FOUND)
     return Refusal(code=METHOD_NOT_FOUND, message=message, status=status)

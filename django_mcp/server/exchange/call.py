@@ -58,6 +58,9 @@ class SuspendedForWait(BaseException):
     wait: Callable[[], Awaitable[None]]
 
 
+LARGE_BYTES = 32 * 1024
+"""From this size of a message on, other calls get a turn between the steps of a call."""
+
 MAX_STATE_BYTES = 1024 * 1024
 """Bytes of the state of a call between two rounds, with the client's answers."""
 
@@ -133,6 +136,7 @@ class RetryAnswers(Record):
     used: int = 0
     is_in_once: bool = False
     _asked: int = 0
+    _keys: dict[tuple[str, str], Any] | None = None
 
     def begin(self) -> None:
         """Restart the numbers of questions, since the handler runs from its start."""
@@ -143,6 +147,13 @@ class RetryAnswers(Record):
         """Return the key of a question without one: its number."""
         self._asked += 1
         return f"question-{self._asked}"
+
+    def note_key(self, key: tuple[str, str], shown: Any) -> Any:
+        """Return what this run has used the key for first, which is `shown` if it has not."""
+        if self._keys is None or not self.used:
+            # A run goes on to a second question only after an answer to the first.
+            self._keys = {}
+        return self._keys.setdefault(key, shown)
 
 
 Spawned: TypeAlias = asyncio.Future[T] | futures.Future[T]
@@ -178,6 +189,8 @@ class Failure:
     """The class of the exception."""
     problems: Sequence[Problem] = ()
     """What is wrong with the arguments, if that is why."""
+    trace: Any = None
+    """What `Ports.trace_error` returned of the exception."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -215,6 +228,22 @@ class DetachedRun(Protocol):
         """Store the results of `once`, so that they outlast this process."""
 
 
+class QueryTimes(Record):
+    """The queries of a call's handler.
+
+    Attributes:
+        is_sampled: whether they are counted; else there are none here.
+        count: how many it has made.
+        seconds: how long they have taken.
+        thread: the one in which one of them runs now; 0: none does.
+    """
+
+    is_sampled: bool = True
+    count: int = 0
+    seconds: float = 0.0
+    thread: int = 0
+
+
 class Call(Record):
     """An admitted request, until its response."""
 
@@ -239,7 +268,7 @@ class Call(Record):
     cancelled_by: Literal["client", "server"] | None = None
     """Who cancelled it; a client that did expects no response."""
     is_large: bool = False
-    """Whether the request was large, if the body of the exchange does not tell."""
+    """Whether its message was larger than `LARGE_BYTES`; of a task, that of the call that became it."""
     is_finished: bool = False
     """Whether the response exists and no run continues the call, so that nothing is sent any more."""
     entry: Entry | None = None
@@ -257,12 +286,16 @@ class Call(Record):
     """The arguments that were read otherwise than they were sent, since they did not fit; `?`: unknown ones."""
     result_chars: int = 0
     """How many characters a model reads of the result of a tool."""
+    is_cut: bool = False
+    """Whether the result of a tool was larger than `MAX_RESULT_TOKENS`, so that rows were left out."""
     started_s: float = 0.0
     """When it began, by `time.perf_counter`."""
     is_recorded: bool = False
     """Whether an observer gets its outcome."""
     handled_s: float = 0.0
     """How long its handler has run in all rounds, with the waits for a thread, if it is recorded."""
+    query_times: QueryTimes | None = None
+    """Those of its handler; None: nobody has asked whether to count them."""
     is_suspended: bool = False
     """Whether its handler waits for an answer or an event, and will run again."""
     public_id: str = ""

@@ -16,7 +16,6 @@ from django_mcp.registry.problems import Problem
 from django_mcp.server.capabilities import covers
 from django_mcp.server.exchange.call import Failure, FailureKind
 from django_mcp.server.handlers.argument_checks import settle_arguments
-from django_mcp.server.handlers.turns import LARGE_BYTES
 from django_mcp.server.request_checks import check_tool_rate
 from django_mcp.server.services import ServedCall
 
@@ -33,12 +32,12 @@ async def check_call(call: ServedCall, entry: ToolEntry, arguments: JSONObject) 
 def begin_check(
     call: ServedCall, entry: ToolEntry, arguments: JSONObject
 ) -> JSONObject | Coroutine[Any, Any, Checked]:
-    """Do as `check_call` does, without a coroutine for most calls: that costs 1 % of one."""
+    """Do as `check_call` does, without a coroutine or another call for most calls: that costs 1.3 % of one."""
     if entry.throttle is not None or entry.required_client_capabilities:
         return _check_all(call, entry, arguments)
     if not (call.options.validate_input or entry.validate_input):
         return arguments
-    problems = check_briefly(call, entry, arguments)
+    problems = None if call.is_large else entry.input_validator.check(arguments)
     if problems is None or problems:
         return settle_arguments(call, entry, arguments, problems)
     return arguments
@@ -63,9 +62,7 @@ def check_briefly(
     call: ServedCall, entry: ToolEntry, arguments: JSONObject
 ) -> list[Problem] | None:
     """Return what is wrong with arguments; None: it takes long to say, so not on the event loop."""
-    if len(call.exchange.body) > LARGE_BYTES:
-        return None
-    return entry.input_validator.check(arguments)
+    return None if call.is_large else entry.input_validator.check(arguments)
 
 
 def _refuse_client(call: ServedCall, name: str, wanted: JSONObject) -> Refusal | Failure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from django_mcp.log import logger
+from django_mcp.log import LoggedKinds, logger
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.uri_template import UriTemplate, UriTemplateError
 from django_mcp.registry.problems import find_near
@@ -13,14 +13,11 @@ from django_mcp.server.delivery.notify import find_matches
 from django_mcp.server.handlers.whole_results import is_whole
 from django_mcp.server.services import ServedCall
 
-MAX_REPORTED = 100
-"""Kinds of URIs that a process tells of."""
-
 _OF_THE_WEB = frozenset({"http", "https", "mailto", "tel", "data", "file"})
 """Schemes that lead elsewhere, unless a server has resources of its own there."""
 
-_reported: set[tuple[str, str]] = set()
-"""The kinds of URIs that were logged, with their servers."""
+logged = LoggedKinds(100)
+"""Of URIs, with their servers."""
 
 _VARYING = re.compile(r"[^/:?#&=]*\d[^/:?#&=]*")
 _SIMPLE = re.compile(r"\{(\w+)\}")
@@ -81,9 +78,4 @@ def _advise(registry: Registry, uri: str) -> str:
 
 
 def _is_new(server: str, uri: str) -> bool:
-    """Return whether nothing was logged of URIs like this, and note it."""
-    kind = (server, _VARYING.sub("*", uri)[:200])
-    if kind in _reported or len(_reported) >= MAX_REPORTED:
-        return False
-    _reported.add(kind)
-    return True
+    return logged.add((server, _VARYING.sub("*", uri)[:200]))

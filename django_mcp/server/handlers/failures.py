@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from django_mcp.log import logger
 from django_mcp.protocol.errors import (
@@ -65,6 +66,13 @@ async def describe_error(call: ServedCall, error: Exception | SystemExit, what: 
     if call.server.ports.shows_faults:
         message += f": {type(error).__name__}: {short(str(error))}"
     return Failure(kind=FailureKind.FAULT, message=message, reference=reference)
+
+
+def note_error(call: ServedCall, failure: Failure, error: BaseException) -> Failure:
+    """Return a failure with what observers get of the exception."""
+    trace_error = call.server.ports.trace_error
+    trace = None if trace_error is None else trace_error(call, error)
+    return replace(failure, error=type(error).__name__, trace=trace)
 
 
 def refuse_asking(call: ServedCall, error: CannotAsk) -> Refusal | Failure:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from inspect import iscoroutinefunction, signature
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from django_mcp.log import logger
+from django_mcp.log import LoggedKinds, logger
 from django_mcp.protocol import meta as keys
 from django_mcp.protocol.json import JSONObject
 from django_mcp.protocol.levels import LOG_LEVELS, LogLevel
@@ -23,6 +23,12 @@ from django_mcp.server.handlers.patience import Patience
 
 T = TypeVar("T")
 P = ParamSpec("P")
+
+ended = LoggedKinds(100)
+"""Servers and entries that used their context after the end of a call."""
+
+buffered = LoggedKinds(100)
+"""Servers that sent progress or log messages, for which a client had asked, only with the result."""
 
 _WOULD_BLOCK = "This would block the event loop: in an async handler write `await ctx.{name}(...)`."
 
@@ -78,6 +84,7 @@ class ProgressAndLogs(AskMethods):
     ) -> JSONObject | None:
         """Return the parameters of a notification, if anybody wants it and the rate admits it, and note it."""
         call = self._call
+        self._note_end()
         # Also where nobody listens, as in production.
         progress = _to_number("progress", progress)
         total = None if total is None else _to_number("total", total)
@@ -196,10 +203,25 @@ class ProgressAndLogs(AskMethods):
     def _wants(self, level: str) -> bool:
         if level not in LOG_LEVELS:
             raise ValueError(f"Unknown log level {level!r}: use one of {', '.join(LOG_LEVELS)}.")
+        self._note_end()
         if not self._may_send:
             return False
         threshold = self.log_level
         return threshold is not None and LOG_LEVELS[level] >= LOG_LEVELS[threshold]
+
+    def _note_end(self) -> None:
+        """Log, on a site with `DEBUG`, that nobody gets what is sent, since the call has been answered."""
+        call = self._call
+        if not call.is_finished or call.is_abandoned or not call.server.ports.shows_faults:
+            return
+        name = call.entry.name if call.entry is not None else call.method
+        if ended.add((call.server.name, name)):
+            logger.warning(
+                "%s uses its context after its call was answered, as in a thread that it started, so nobody gets its "
+                "progress and log messages. Do the work before the handler returns, or make the tool a task: "
+                "task='allowed'",
+                name,
+            )
 
     @property
     def _may_send(self) -> bool:
@@ -224,10 +246,30 @@ class ProgressAndLogs(AskMethods):
                 return
         if sink is None or not self._may_send or self._call.is_abandoned:
             return
+        if self._call.exchange.channel.is_buffered:
+            self._note_buffer(method)
         if len(message) <= PART_BYTES:
             await sink.send(message)
         else:
             await send_ahead(self._call.exchange, message, self._call.options, sink.send)
+
+    def _note_buffer(self, method: str) -> None:
+        """Log that what the client asked for during a call reaches it with the result."""
+        call = self._call
+        is_progress = method == "notifications/progress"
+        # Without a level of its own, a client gets log messages for which it has not asked.
+        if not is_progress and call.connection.log_level is None:
+            return
+        # What a task sends is not part of a response.
+        if call.detached_run is not None or not buffered.add(call.server.name):
+            return
+        entry = call.entry
+        logger.warning(
+            "%s of %s reaches its client with the result, since the site is served over WSGI. Serve it over ASGI, so "
+            "that it arrives during the call. This is logged once for each server.",
+            "The progress" if is_progress else "A log message",
+            call.method if entry is None else f"the {entry.kind.word} {entry.name}",
+        )
 
     def _require_thread(self, name: str) -> None:
         """Raise `RuntimeError` if an event loop runs in this thread; its text names the method to await."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -33,8 +32,13 @@ from django_mcp.server.exchange.call import (
 )
 from django_mcp.server.exchange.pending import ANSWER_DROPPED, PART_BYTES
 from django_mcp.server.exchange.timers import TaskTimers
-from django_mcp.server.handlers.failures import HandlerTimeout, describe_error, refuse_asking
-from django_mcp.server.handlers.turns import LARGE_BYTES, run_in_turn
+from django_mcp.server.handlers.failures import (
+    HandlerTimeout,
+    describe_error,
+    note_error,
+    refuse_asking,
+)
+from django_mcp.server.handlers.turns import run_in_turn
 from django_mcp.server.ports import BUSY, NoThread
 from django_mcp.server.services import ServedCall
 
@@ -110,7 +114,7 @@ class HandlerRun(Record):
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a site's code may raise anything
             explained = self.handler.explain(error, self.arguments)
             failure = await describe_error(call, explained, self.what)
-            return replace(failure, error=type(error).__name__)
+            return note_error(call, failure, error)
 
     def _take_answers(self) -> None:
         """Take the answers to questions out of the arguments; raises `ArgumentErrors` if they are no object."""
@@ -186,7 +190,7 @@ class HandlerRun(Record):
         """Convert the arguments, and run the handler where it belongs."""
         call, handler, arguments = self.call, self.handler, self.arguments
         server = call.server
-        if call.is_large or len(call.exchange.body) > LARGE_BYTES:
+        if call.is_large:
             kwargs = await run_in_turn(call, partial(handler.read, arguments))
         else:
             kwargs = handler.read(arguments)
@@ -294,7 +298,7 @@ class HandlerRun(Record):
             signed = await sign_state(call, list(asks), state)
         except Exception as error:  # noqa: BLE001 - a state without a form in JSON, a database down
             failure = await describe_error(call, error, f"asking in {call.method}")
-            return replace(failure, error=type(error).__name__)
+            return note_error(call, failure, error)
         call.has_asked = True
         result: JSONObject = {"requestState": signed}
         if asks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from django_mcp.log import logger
 from django_mcp.protocol.content import EmbeddedResource, Text, TextContents
@@ -46,7 +46,7 @@ async def run_tool(call: ServedCall, entry: ToolEntry, arguments: JSONObject) ->
 
 
 def _finish(call: ServedCall, value: Any) -> bytes | Refusal:
-    entry = cast("ToolEntry", call.entry)
+    entry: Any = call.entry
     if type(value) is str and entry.output_schema is None:
         # The most frequent result, without the values in between.
         call.result_chars = len(value)
@@ -54,13 +54,15 @@ def _finish(call: ServedCall, value: Any) -> bytes | Refusal:
         return within_limit(call, "result", encoded, _refuse_large)
     result = entry.handler.convert(value)
     if isinstance(value, Listed) and call.options.max_result_tokens is not None:
+        whole = result
         result = fit(
             value,
-            result,
+            whole,
             entry.handler.convert,
             call.options.max_result_tokens,
             partial(link_whole, call),
         )
+        call.is_cut = result is not whole
     validator, is_validated = entry.output_validator, entry.validate_output
     if is_validated is None:
         is_validated = call.options.validate_output

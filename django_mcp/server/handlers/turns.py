@@ -14,9 +14,6 @@ from django_mcp.server.services import ServedCall
 
 T = TypeVar("T")
 
-LARGE_BYTES = 32 * 1024
-"""From this size of a message on, other calls get a turn between the steps of a call."""
-
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[asyncio.Lock, asyncio.Lock]]
 _turns = WeakKeyDictionary()
 """One long check of calls, and one of detached calls, runs at a time on an event loop; under WSGI each request

@@ -124,6 +124,8 @@ async def _find_whole(
 ) -> _Reading | Refusal:
     """Return what makes a call of a tool again, which has to be permitted as that call has."""
     call.entry = entry
+    # What is recorded of the call, whatever the client sends beside the link.
+    call.message.params = {**call.params, "arguments": arguments}
     checked = check_scopes(call, entry) or await check_call(call, entry, arguments)
     if isinstance(checked, Refusal):
         return checked

@@ -35,7 +35,9 @@ async def call(call: ServedCall) -> bytes | Refusal:
         return invalid_params("name must be a string")
     if type(arguments) is not dict:
         return invalid_params("arguments must be an object")
-    entry = _find(call, name)
+    entry, visible = call.server.registry.tools.get(name), call.exchange.caller.visible
+    if visible is not ALL_VISIBLE:
+        entry = _unless_hidden(call, entry)
     if entry is None:
         return invalid_params(f"Unknown tool: {short(name)}{_suggest(call, name)}")
     call.entry = entry
@@ -44,7 +46,6 @@ async def call(call: ServedCall) -> bytes | Refusal:
         if isinstance(other, bytes):
             return other
         entry, arguments = other
-    visible = call.exchange.caller.visible
     refusal = None if visible is ALL_VISIBLE else check_scopes(call, entry)
     if refusal is not None:
         return to_result(call, refusal)
@@ -53,9 +54,12 @@ async def call(call: ServedCall) -> bytes | Refusal:
 
 def _find(call: ServedCall, name: str) -> ToolEntry | None:
     """Return the tool of a name, if there is one that the caller sees."""
-    entry = call.server.registry.tools.get(name)
-    visible = call.exchange.caller.visible
-    if entry is None or visible is ALL_VISIBLE or visible.includes(entry):
+    return _unless_hidden(call, call.server.registry.tools.get(name))
+
+
+def _unless_hidden(call: ServedCall, entry: ToolEntry | None) -> ToolEntry | None:
+    """Return a tool if the caller sees it."""
+    if entry is None or call.exchange.caller.visible.includes(entry):
         return entry
     note_hidden(call, entry)
     return None

@@ -7,6 +7,7 @@ the number of streams, and one entry in the queue of each subscribed stream.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -142,8 +143,11 @@ class Hub(Messenger, Generic[ServerT]):
             return
         if self.loop is not None:
             self.reset()
-        loop = asyncio.get_running_loop()
-        self.loop = loop
+        self.loop = asyncio.get_running_loop()
+        # The request that starts the hub ends, and its trace and its language must not stay current here.
+        contextvars.Context().run(self._begin, self.loop)
+
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         self._ticker = loop.create_task(self._tick())
         self._joined = self.bus.start(self.receive)
         for function in self.on_start:

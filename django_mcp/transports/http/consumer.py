@@ -79,6 +79,8 @@ LEFT_BYTES = 1024 * 1024
 
 CLOSE = (b"connection", b"close")
 
+_NOT_CHECKED = HeaderCheck()
+
 ABOUT_FORM = frozenset({405, 406, 415})
 """Refusals of a verb or media type. A client without credentials learns first where to get some, since
 clients look for the challenge with requests of any form (RFC 9728 section 5.1)."""
@@ -90,20 +92,21 @@ class MCPConsumer(AsyncHttpConsumer):
     Each request has its own consumer. It uses neither the channel layer nor a database.
     """
 
-    _header_check = HeaderCheck()
     _exchange: Exchange | None = None
     _sink: StreamSink | None = None
     _has_started = False
     _released: asyncio.Future[None] | None = None
-    _watching: Watch | None = None
     _gone: Interrupt | None = None
-    _pending: PendingBytes | None = None
-    """What counts of the request's body; None: nothing, since it is small."""
     _fate = Fate.SENT
     """What became of a large answer that is sent whole."""
 
     def __init__(self, *, server: BaseServer, make_page: MakePage | None = None) -> None:
         super().__init__()
+        # Each request reads these, and Python finds them faster here than in the class.
+        self._header_check = _NOT_CHECKED
+        self._watching: Watch | None = None
+        self._pending: PendingBytes | None = None
+        """What counts of the request's body; None: nothing, since it is small."""
         self._make_page = make_page
         # One engine serves all of a request, also if settings change meanwhile.
         self.server = server.engine
@@ -137,18 +140,15 @@ class MCPConsumer(AsyncHttpConsumer):
             raw_headers: Any = self.scope["headers"]
             headers = Headers(raw_headers)
             is_chunked = TRANSFER_ENCODING in headers.by_name
-            head = self._without_trailers(list(raw_headers)) if is_chunked else headers
-            reply = await self._reply(head) if isinstance(head, Headers) else head
+            reply = await (self._reply_to_chunked() if is_chunked else self._reply(headers))
             if reply is not None:
-                if reply.body is not None and len(reply.body) > PART_BYTES:
-                    reply = self._count_answer(reply, reply.body)
-                content_type = JSON_TYPE
-                if reply.status >= 400:
-                    self._log(reply)
-                    page = self._find_page(reply)
-                    if page is not None:
-                        reply, content_type = replace(reply, body=page), HTML_TYPE
-                await self._respond(reply, content_type)
+                body = reply.body
+                if body is not None and len(body) > PART_BYTES:
+                    reply = self._count_answer(reply, body)
+                if reply.status < 400:
+                    await self._respond(reply)
+                else:
+                    await self._send_refusal(reply)
         except Exception:
             logger.exception("Could not serve a request")
             await self._abort()
@@ -157,10 +157,20 @@ class MCPConsumer(AsyncHttpConsumer):
                 self._pending.close()
             exchange, sink = self._exchange, self._sink
             if exchange is not None:
-                if exchange.channel.pending is not None or (sink is not None and sink.has_started):
+                channel = exchange.channel
+                # Before `pending` is read, since a thread may still count its result.
+                channel.counts_answers = False
+                if channel.pending is not None or (sink is not None and sink.has_started):
                     self._release_answers(exchange)
-                else:
-                    release_answers(exchange)
+
+    async def _send_refusal(self, reply: Reply) -> None:
+        """Log and send a refusal; a browser gets a page."""
+        self._log(reply)
+        page = self._find_page(reply)
+        if page is None:
+            await self._respond(reply)
+        else:
+            await self._respond(replace(reply, body=page), HTML_TYPE)
 
     def _release_answers(self, exchange: Exchange) -> None:
         """Count the answers no longer, but for what the server keeps of one that its client did not read."""
@@ -341,14 +351,16 @@ class MCPConsumer(AsyncHttpConsumer):
         sink = self._sink = StreamSink(self._send, header_check.headers, timeout_s)
         return Channel(True, sink, sink, counts_answers=True)
 
-    def _without_trailers(self, lines: list[tuple[bytes, bytes]]) -> Headers | Reply:
-        """Return the headers of a chunked request; an error if trailers may be among the lines."""
+    async def _reply_to_chunked(self) -> Reply | None:
+        """Return the response to a chunked request, or an error if trailers may be among its headers."""
+        raw_headers: Any = self.scope["headers"]
+        lines = list(raw_headers)
         refusal = None if self._keeps_trailers_apart() else refuse_trailers(lines)
         if refusal is not None:
             return refusal
         # Trailers that arrive later must not get into the requests that are built from the scope.
         self.scope = {**self.scope, "headers": lines}
-        return Headers(lines)
+        return await self._reply(Headers(lines))
 
     def _keeps_trailers_apart(self) -> bool:
         return keeps_apart(self._send)

@@ -235,7 +235,7 @@ class Guard:
         size = len(b"".join(values)) + len(b"".join(values.values()))
         if headers.line_count > MAX_HEADERS or size > MAX_HEADER_BYTES:
             return _TOO_MANY_HEADERS
-        if len(values.get(TOOLSETS_HEADER, b"")) > MAX_NAMES_BYTES:
+        if TOOLSETS_HEADER in values and len(values[TOOLSETS_HEADER]) > MAX_NAMES_BYTES:
             return _TOO_MANY_TOOLSETS
         rules = self._rules
         if rules.requires_https and not rules.admits_http(headers, scheme, path):

@@ -240,7 +240,7 @@ async def scene(cluster: Cluster, name: str, credentials: Any) -> AsyncIterator[
 def status_of(backends: Backends, task_id: str) -> str:
     assert backends.postgres is not None
     with connect(backends.postgres) as connection:
-        query = "SELECT status FROM django_mcp_task WHERE id = %s"
+        query = "SELECT status FROM django_mcp_task WHERE secret = %s"
         return str(connection.execute(query, [task_id]).fetchone()[0])  # type: ignore[index]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import httpx
-from playwright.async_api import ConsoleMessage, Page
+from playwright.async_api import ConsoleMessage, FloatRect, Page, expect
 
 from tests.support.sites import ROOT, Running
 from tests.support.wire import V2026_07_28, headers_for, message
@@ -51,12 +51,19 @@ class AdminPages:
         query = {"server": "browser-site", "kind": kind, "key": name, **query}
         await self.open("disabledentry/entry/", **query)
 
+    async def confirm_cancel(self, waiting: Awaitable[Any]) -> Any:
+        """Agree to cancel a call, and return its answer."""
+        await self.page.get_by_role("button", name="Yes, cancel the call").click()
+        await expect(self.page.locator(".messagelist")).to_contain_text("is being cancelled")
+        async with asyncio.timeout(15):
+            return await waiting
+
     async def confirm(self) -> None:
         """Answer the question that comes before an act."""
         await self.page.locator(".mcp-named:visible ~ p .mcp-danger").click()
 
-    async def screenshot(self, name: str) -> None:
-        """Take a picture; it becomes the one in the documentation when WRITE_SCREENSHOTS is 1."""
+    async def screenshot(self, name: str, height: int | None = None) -> None:
+        """Take a picture of the page, or of its top; it becomes the one in the documentation when WRITE_SCREENSHOTS is 1."""
         # Do not publish the local path of the project.
         await self.page.evaluate(
             "root => document.querySelectorAll('code bdi').forEach("
@@ -66,7 +73,10 @@ class AdminPages:
         folder = (
             ROOT / "docs" / "images" if os.environ.get("WRITE_SCREENSHOTS") == "1" else self._folder
         )
-        await self.page.screenshot(path=folder / f"{name}.png", full_page=True)
+        top = None
+        if height is not None:
+            top = FloatRect(x=0, y=0, width=1280, height=height)
+        await self.page.screenshot(path=folder / f"{name}.png", full_page=True, clip=top)
 
     async def check(self, *within: str) -> None:
         """Nothing was refused by the policy or failed, and axe finds no serious fault within these.
@@ -84,7 +94,7 @@ class AdminPages:
             "where => axe.run(where, {resultTypes: ['violations']})", where
         )
         faults = [
-            (each["id"], [node["html"][:200] for node in each["nodes"]])
+            (each["id"], [(node["html"][:200], node["failureSummary"]) for node in each["nodes"]])
             for each in found["violations"]
             if each["impact"] in SERIOUS
         ]
@@ -100,14 +110,25 @@ class AdminPages:
         assert await self.page.evaluate("window.hacked") is None
 
 
-async def call(site: Running, name: str, arguments: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Call a tool as a client does, and return the whole answer."""
+async def call(
+    site: Running,
+    name: str,
+    arguments: dict[str, Any] | None = None,
+    *,
+    key: str = "",
+) -> dict[str, Any]:
+    """Call a tool as a client does, and return the whole answer. With an API key, it is of the server `keyed`."""
     request = message(
         "tools/call", {"name": name, "arguments": arguments or {}}, revision=V2026_07_28
     )
     async with httpx.AsyncClient(timeout=30) as client:
         answer = await client.post(
-            site.url, json=request, headers=headers_for(request, V2026_07_28)
+            f"http://{site.host}:{site.port}/keyed/mcp" if key else site.url,
+            json=request,
+            headers={
+                **headers_for(request, V2026_07_28),
+                **({"authorization": f"Bearer {key}"} if key else {}),
+            },
         )
     found: dict[str, Any] = answer.json()
     return found

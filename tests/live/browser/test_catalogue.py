@@ -19,7 +19,81 @@ async def test_the_catalogue_shows_all_entries(admin: AdminPages):
     await expect(admin.page.locator("#mcp-tools tr[data-key=greet]")).to_contain_text("enabled")
     await expect(admin.page.locator("#mcp-prompts")).to_contain_text("apology")
     await admin.check()
-    await admin.screenshot("catalogue")
+    await admin.screenshot("catalogue", height=1500)
+
+
+async def choose(admin: AdminPages, label: str, typed: str, choice: str) -> None:
+    """Choose in a select with a search by the keyboard."""
+    box = admin.page.get_by_role("combobox", name=label)
+    await box.focus()
+    await admin.page.keyboard.press("Enter")
+    await admin.page.locator(".select2-search__field").type(typed)
+    await expect(admin.page.locator(".select2-results__option--highlighted")).to_have_text(choice)
+    await admin.check()
+    await admin.page.keyboard.press("Enter")
+    await expect(box).to_contain_text(choice)
+
+
+async def test_many_tools_are_found_sorted_and_paged(admin: AdminPages):
+    page = admin.page
+    await admin.open("disabledentry/", server="large")
+    rows = page.locator("#mcp-tools tr[data-key]")
+    await expect(rows).to_have_count(50)
+    await expect(page.locator("#mcp-tools caption")).to_have_text("Tools (300)")
+    assert await page.evaluate("document.documentElement.scrollHeight") < 6000
+    await admin.check()
+
+    await choose(admin, "Toolset", "set-17", "set-17")
+    await page.get_by_role("button", name="Show").click()
+    await expect(rows).to_have_count(12)
+    assert "toolset=set-17" in page.url
+    await page.get_by_role("link", name="Clear all filters").click()
+    await expect(rows).to_have_count(50)
+
+    await page.locator("#mcp-tools").get_by_role("link", name="Name").click()
+    await expect(page.locator("#mcp-tools th[aria-sort=ascending]")).to_have_text("Name")
+    pages = page.get_by_role("navigation", name="Pages")
+    await pages.get_by_role("link", name="2", exact=True).click()
+    await expect(rows.first).to_contain_text("tool_050")
+    await page.get_by_role("link", name="By app and toolset").click()
+    await expect(page.locator("#mcp-tools [scope=rowgroup]").first).to_contain_text("set-0 (12)")
+    await admin.check()
+
+
+async def test_the_calls_of_one_of_many_tools_are_found(admin: AdminPages):
+    await call(admin.site, "greet", {"name": "Ann"})
+    await until(lambda: lists_call(admin, "greet"))
+    filters = admin.page.locator("#changelist-filter")
+    height = await filters.evaluate("each => each.scrollHeight")
+    assert height < 2000
+    await choose(admin, "Name", "find_prod", "find_products")
+    await filters.locator("details", has_text="By name").get_by_role("button").click()
+
+    assert "name=find_products" in admin.page.url
+    await expect(admin.page.get_by_role("combobox", name="Name")).to_contain_text("find_products")
+    await admin.check()
+
+
+async def lists_call(admin: AdminPages, name: str) -> bool:
+    await admin.open("callrecord/")
+    return await admin.page.locator("#result_list td", has_text=name).count() > 0
+
+
+async def test_long_filters_work_without_scripts(admin: AdminPages):
+    state = await admin.page.context.storage_state()
+    browser = admin.page.context.browser
+    assert browser is not None
+    context = await browser.new_context(storage_state=state, java_script_enabled=False)
+    page = await context.new_page()
+    await page.goto(f"{admin.root}django_mcp/disabledentry/?server=large")
+    await page.get_by_label("Toolset").select_option("set-3")
+    await page.get_by_role("button", name="Show").click()
+    await expect(page.locator("#mcp-tools tr[data-key]")).to_have_count(12)
+    await page.goto(f"{admin.root}django_mcp/callrecord/")
+    await page.locator("select[name=name]").select_option("find_products")
+    await page.locator("form:has(select[name=name]) button").click()
+    assert "name=find_products" in page.url
+    await context.close()
 
 
 async def test_a_tool_can_be_tried(admin: AdminPages):
@@ -196,6 +270,29 @@ async def test_the_pages_support_right_to_left_text(admin: AdminPages):
     width = await admin.page.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert width <= 0
     await admin.check()
+
+
+LAST_IS_RIGHT = """each => {
+    const text = each.firstChild;
+    const [first, last] = [0, text.data.trimEnd().length - 1].map((at) => {
+        const range = document.createRange();
+        range.setStart(text, at);
+        range.setEnd(text, at + 1);
+        return range.getBoundingClientRect();
+    });
+    return last.left > first.left;
+}"""
+
+
+async def test_english_sentences_end_with_their_full_stop_on_a_page_from_right_to_left(
+    admin: AdminPages,
+):
+    await admin.page.set_extra_http_headers({"Accept-Language": "ar"})
+    await admin.open("errorgroup/")
+    sentence = admin.page.locator("p.help")
+    await expect(sentence).to_contain_text("internal error.")
+
+    assert await sentence.evaluate(LAST_IS_RIGHT)
 
 
 PAGES = (

@@ -20,8 +20,13 @@ SPIKE = """
 import uuid
 from datetime import timedelta
 from django.utils import timezone
-from django_mcp.models import CallRecord, Session
+from django_mcp.models import CallRecord, ErrorGroup, Session
 now = timezone.now()
+ErrorGroup.objects.update_or_create(
+    fingerprint="5" * 32,
+    defaults=dict(
+        server="browser-site", method="tools/call", name="greet", outcome="fault", kind="fault",
+        error="KeyError", calls=30, first_seen_at=now - timedelta(seconds=30), last_seen_at=now))
 Session.objects.all().delete()
 session = Session.objects.create(
     digest=uuid.uuid4().hex, server="browser-site", revision="2025-11-25", client_name="desktop",
@@ -30,7 +35,7 @@ CallRecord.objects.bulk_create(
     CallRecord(
         started_at=now - timedelta(seconds=at), minute=int(now.timestamp() - at) // 60, duration_ms=5,
         step=36, server="browser-site", method="tools/call", name="greet", outcome="fault",
-        reference="0123456789ab", error="KeyError", revision="2025-11-25", session=session.pk.hex)
+        reference="0123456789ab", error="KeyError", fingerprint="5" * 32, revision="2025-11-25", session=session.pk.hex)
     for at in range(30))
 """
 
@@ -39,7 +44,7 @@ PAGES = (
     "disabledentry/",
     "callrecord/charts/",
     "callrecord/",
-    "callrecord/errors/",
+    "errorgroup/",
     "task/",
     "session/",
     "disabledentry/connect/",
@@ -64,8 +69,10 @@ async def test_a_spike_leads_to_ending_its_session(
     await page.get_by_role("button", name="End the selected sessions").click()
     await expect(page.locator(".messagelist")).to_contain_text("1 session was ended.")
 
-    await page.get_by_role("link", name="Errors", exact=True).click()
-    await expect(page.locator("#mcp-errors tbody tr", has_text="KeyError")).to_contain_text("greet")
+    await page.locator(".mcp-tabs").get_by_role("link", name="Errors", exact=True).click()
+    await expect(page.locator("#result_list tbody tr", has_text="KeyError")).to_contain_text(
+        "greet"
+    )
     await admin.check(".mcp-page", ".mcp-tabs")
 
 
@@ -132,7 +139,7 @@ async def test_the_pages_are_readable_in_dark_and_forced_colours(
         await admin.page.emulate_media(color_scheme="dark")
     else:
         await admin.page.emulate_media(forced_colors="active")
-    for path in ("session/live/", "callrecord/errors/", "disabledentry/"):
+    for path in ("session/live/", "errorgroup/", "disabledentry/"):
         await admin.open(path)
         await admin.check(".mcp-page", ".mcp-tabs")
 

@@ -12,6 +12,7 @@ from playwright.async_api import Page, expect
 
 from tests.live.browser.conftest import run_django, serving
 from tests.live.browser.pages import AdminPages, call
+from tests.live.browser.test_errors import FAIL
 from tests.live.browser.test_live import OPEN
 from tests.support.sites import Running
 
@@ -27,6 +28,28 @@ PAGES = (
     "callrecord/charts/",
     "session/live/",
 )
+# Those of the operators, with the part of each that is the package's own.
+OPERATORS = (
+    ("", "#mcp-overview"),
+    ("callrecord/slow/", ".mcp-page"),
+    ("errorgroup/", "#result_list"),
+    (f"errorgroup/{'5' * 32}/change/", ".mcp-page"),
+)
+# Controls that something else lies on, when they are in the middle of the window.
+COVERED = """parts => [...document.querySelectorAll(parts)]
+    .flatMap(part => [...part.querySelectorAll("a, button, input, select, summary")])
+    .filter(each => each.checkVisibility({visibilityProperty: true}) && each.getClientRects().length)
+    .filter(each => {
+        each.scrollIntoView({block: "center", inline: "center", behavior: "instant"});
+        const box = each.getClientRects()[0];
+        const top = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
+        return !each.contains(top);
+    })
+    .map(each => each.outerHTML.slice(0, 200))"""
+# The level of each heading of a page of the package that skips one, such as an h4 behind an h2.
+SKIPPING = """() => [...document.querySelectorAll("#main :is(h1, h2, h3, h4, h5, h6)")]
+    .map(each => [Number(each.tagName[1]), each.textContent.trim(), each.closest(".mcp-page")])
+    .filter(([level, _text, page], at, all) => page && at && level > all[at - 1][0] + 1)"""
 # The minimum contrast of text in WCAG; for parts of controls it is 3.
 READABLE = 4.5
 # The strongest contrast of a pixel of the lowest 40, where the labels are, with what is behind.
@@ -57,7 +80,9 @@ def unfold_site(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
     settings = "tests.support.site.browser.unfold_settings"
     folder = tmp_path_factory.mktemp("unfold")
     with serving(folder, workers=1, DJANGO_SETTINGS_MODULE=settings) as found:
-        run_django({"SHOP_DATABASE": str(folder / "db.sqlite3")}, "shell", "-v", "0", "-c", OPEN)
+        run_django(
+            {"SHOP_DATABASE": str(folder / "db.sqlite3")}, "shell", "-v", "0", "-c", OPEN + FAIL
+        )
         yield found
 
 
@@ -75,6 +100,35 @@ async def test_the_pages_are_accessible_under_unfold(unfold: AdminPages, scheme:
         await unfold.page.goto(f"{unfold.root}django_mcp/{path}")
         await expect(unfold.page.locator(".mcp-tabs")).to_be_visible()
         await unfold.check(*PARTS)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("path", "part"), OPERATORS)
+async def test_the_pages_of_operators_are_readable_and_usable_under_unfold(
+    unfold: AdminPages, path: str, part: str, scheme: Any
+):
+    await unfold.page.emulate_media(color_scheme=scheme)
+    await unfold.open(path)
+    await expect(unfold.page.locator(part).first).to_be_visible()
+
+    await unfold.check(part, ".mcp-tabs")
+    assert await unfold.page.evaluate(COVERED, f"{part}, .mcp-tabs") == []
+    assert await unfold.page.evaluate(SKIPPING) == []
+
+
+async def test_filters_with_a_search_work_under_unfold(unfold: AdminPages):
+    await unfold.open("disabledentry/", server="large")
+    box = unfold.page.get_by_role("combobox", name="Toolset")
+    await box.focus()
+    await unfold.page.keyboard.press("Enter")
+    await unfold.page.locator(".select2-search__field").type("set-17")
+    await unfold.page.keyboard.press("Enter")
+    await unfold.page.get_by_role("button", name="Show").click()
+
+    await expect(unfold.page.locator("#mcp-tools tr[data-key]")).to_have_count(12)
+    await unfold.check(*PARTS)
+    await unfold.open("callrecord/")
+    await expect(unfold.page.locator("select[name=name] + .select2")).to_have_count(1)
 
 
 async def test_screen_reader_texts_are_invisible_under_unfold(unfold: AdminPages):

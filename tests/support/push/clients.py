@@ -28,10 +28,14 @@ async def ask(site: Running, request: dict[str, Any], **headers: str) -> Respons
 async def call(site: Running, name: str, /, **arguments: Any) -> dict[str, Any]:
     """Call a tool without a session, and return the result."""
     request = message("tools/call", {"name": name, "arguments": arguments}, revision=V2026_07_28)
-    answer = await ask(site, request)
-    body = answer.json if "json" in answer.headers["content-type"] else None
-    found = body if body is not None else json.loads(answer.events[-1].data)
-    return found["result"]
+    return response_of(await ask(site, request))["result"]
+
+
+def response_of(answer: Response) -> dict[str, Any]:
+    """Return the response in an answer, which is the last event if the server took long enough to open a stream."""
+    is_json = "json" in answer.headers["content-type"]
+    found: dict[str, Any] = answer.json if is_json else json.loads(answer.events[-1].data)
+    return found
 
 
 async def open_session(site: Running, capabilities: dict[str, Any] | None = None) -> str:

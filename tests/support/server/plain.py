@@ -8,6 +8,7 @@ from typing import Any
 
 from django_mcp.memory_ports import extensions_in_memory, ports_in_memory
 from django_mcp.registry.registry import Registry
+from django_mcp.registry.returns import ResultConverter
 from django_mcp.server.engine import Engine
 from django_mcp.server.extension_loading import check_names, load_extensions
 from django_mcp.server.memory import PlainConverter
@@ -19,9 +20,11 @@ from django_mcp.server.setting import check_options
 class MCPServer(BaseServer):
     """A server without Django."""
 
+    converter: ResultConverter = PlainConverter()
+
     def __init__(self, name: str, **options: Any) -> None:
         check_options(options, OPTIONS)
-        super().__init__(Registry(), PlainConverter())
+        super().__init__(Registry(), self.converter)
         self._given = Options(name=name, **options)
         self.clock: Callable[[], float] = time.time
 

@@ -42,8 +42,8 @@ def seen(client: Client, key: APIKey) -> dict[str, set[str]]:
         url("disabledentry_changelist"), {"server": "keyed", "as_key": f"mcp_{key.prefix}"}
     )
     return {
-        group["kind"].value: {row["key"] for row in group["rows"] if row["is_visible"]}
-        for group in page.context["groups"]
+        table.kind.value: {row["key"] for row in table.rows if row["is_visible"]}
+        for table in page.context["tables"]
     }
 
 

@@ -33,7 +33,14 @@ def make_key() -> APIKey:
 def test_the_app_index_links_to_all_pages(admin: Client):
     page = admin.get(reverse("admin:app_list", args=["django_mcp"])).content.decode()
 
-    for name in ("live", "charts", "errors", "connect", "stream_changelist", "task_changelist"):
+    for name in (
+        "live",
+        "charts",
+        "errorgroup_changelist",
+        "connect",
+        "stream_changelist",
+        "task_changelist",
+    ):
         assert f'href="{url(name)}"' in page
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -108,6 +109,34 @@ def test_a_filter_value_invalid_for_the_database_is_ignored(
         assert admin.get(address, {name: value}).headers["Location"] == f"{address}?e=1"
 
 
+@pytest.mark.parametrize(
+    ("model", "make", "column"),
+    [
+        (Task, make_task, "call"),
+        (Task, make_task, "rounds"),
+        (Task, make_task, "result"),
+        (Task, make_task, "error"),
+        (Task, make_task, "secret"),
+        (Task, make_task, "quota_key"),
+        (Session, make_session, "digest"),
+        (Session, make_session, "client_info"),
+        (Stream, make_open_stream, "uri_digests"),
+        (Subscription, make_subscription, "uri_digest"),
+        (CallRecord, make_call, "arguments"),
+        (APIKey, make_key, "digest"),
+    ],
+)
+def test_no_list_is_filtered_by_a_column_that_it_does_not_show(
+    admin: Client, model: type[Model], make: Callable[..., Any], column: str
+):
+    """Filters would tell what the column contains, one character after the other."""
+    make()
+    address = url(f"{model._meta.model_name}_changelist")
+
+    for lookup in ("", "__contains", "__startswith", "__exact", "__gt", "__isnull", "__in"):
+        assert admin.get(address, {f"{column}{lookup}": "1"}).status_code == 400
+
+
 @pytest.mark.parametrize("lookup", ["regex", "iregex", "lower__regex"])
 @pytest.mark.parametrize(
     ("model", "field"),
@@ -207,3 +236,37 @@ def test_list_filters_run_no_counts_and_no_period_scans(
     table = f'"{model._meta.db_table}"'
     looks = [each["sql"] for each in asked if table in each["sql"]]
     assert not any("__0" in each or "DISTINCT" in each or "MIN(" in each for each in looks)
+
+
+def test_a_filter_with_many_choices_is_a_form_that_keeps_the_others(admin: Client):
+    server = MCPServer("filtered")
+    for at in range(20):
+        server.register_tool(lambda: "", name=f"tool_{at:02}")
+    make_calls(2, name="tool_03", outcome="fault")
+    make_calls(3, name="tool_03")
+    query = {"name": "tool_03", "outcome__exact": "fault", "q": "tool"}
+
+    page = admin.get(url("callrecord_changelist"), query)
+    assert len(page.context["cl"].result_list) == 2
+    [form] = re.findall(
+        r'<form method="get" class="mcp-text-filter">(?:(?!</form>).)*<select[^>]*name="name".*?</form>',
+        page.content.decode(),
+        re.DOTALL,
+    )
+    assert "<option selected>tool_03</option>" in form
+    assert re.findall(r'type="hidden" name="(.*?)" value="(.*?)"', form) == [
+        ("outcome__exact", "fault"),
+        ("q", "tool"),
+    ]
+    assert "select2.full" in page.content.decode()
+
+
+def test_a_filter_shows_a_value_that_is_not_among_its_choices(admin: Client):
+    server = MCPServer("filtered")
+    for at in range(20):
+        server.register_tool(lambda: "", name=f"tool_{at:02}")
+    make_calls(2, name="gone")
+
+    page = admin.get(url("callrecord_changelist"), {"name": "gone"})
+    assert len(page.context["cl"].result_list) == 2
+    assert "<option selected>gone</option>" in page.content.decode()

@@ -100,6 +100,57 @@ def test_what_a_client_really_sent_is_counted(admin: Client):
     assert "s3cret" not in admin.get(url("mistakes")).content.decode()
 
 
+def test_calls_that_a_client_repeats_are_counted(admin: Client):
+    recording = {"SYNC_THREADS": 0, "PUBLIC": True, "RECORD_CALLS": True}
+    with override_settings(DJANGO_MCP=recording):
+        for count in (1, 2, 2, 3):
+            arguments = {"article": "tea", "count": count}
+            assert b"".join(try_it(admin, key="buy", arguments=arguments).streaming_content)
+        flush_calls()
+        (buy,), _unknown = look(admin)
+
+    assert (buy["calls"], buy["repeated"], buy["refused"]) == (4, 50, 0)
+    assert buy["changed"] == [("count", 50)]
+
+
+@pytest.mark.parametrize("size", [samples.SAMPLE, 100])
+def test_the_tokens_of_results_are_those_of_a_call_and_of_a_session(
+    admin: Client, monkeypatch: pytest.MonkeyPatch, size: int
+):
+    monkeypatch.setattr(samples, "SAMPLE", size)
+    for at in range(100):
+        make_calls(4, result_chars=400, session=f"{at:032x}")
+        make_calls(2, "find", result_chars=80, session=f"{at:032x}")
+    make_calls(100, "find", result_chars=80)
+    make_calls(1, "gone", result_chars=10**6)
+    buy, find = admin.get(url("mistakes")).context["tokens"]
+
+    assert (buy["name"], buy["per_call"], buy["per_session"]) == ("buy", 100, 400)
+    assert (find["name"], find["per_call"], find["per_session"]) == ("find", 20, 40)
+
+
+def test_the_share_of_results_that_were_cut_is_shown(admin: Client):
+    make_calls(3, result_chars=40)
+    make_calls(1, result_chars=40, is_cut=True)
+    page = admin.get(url("mistakes"))
+    (buy,) = page.context["tokens"]
+
+    assert buy["cut"] == 25
+    assert ">25 %</td>" in page.content.decode()
+
+
+def test_the_calls_of_a_few_sessions_are_read(admin: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(mistakes, "MAX_OF_SESSIONS", 30)
+    make_calls(25, result_chars=40, session="1" * 32)
+    make_calls(25, result_chars=40, session="2" * 32)
+    (buy,) = admin.get(url("mistakes")).context["tokens"]
+
+    assert buy["per_session"] == 250
+    monkeypatch.setattr(mistakes, "MAX_OF_SESSIONS", 20)
+    (buy,) = admin.get(url("mistakes")).context["tokens"]
+    assert buy["per_session"] == 200
+
+
 def test_unknown_names_are_listed_the_most_frequent_first(
     admin: Client, monkeypatch: pytest.MonkeyPatch
 ):

@@ -13,7 +13,9 @@ from django.test import AsyncClient, Client, override_settings
 from django.urls import reverse
 from django.utils import timezone
 
-from django_mcp.admin import overview
+from django_mcp.admin.figures import draw_line
+from django_mcp.extensions.tasks.core.transitions import STOPPED
+from django_mcp.health import signs
 from django_mcp.models import APIKey, CallRecord, Worker
 from tests.unit.admin.test_live import make_session, make_stream, make_worker
 from tests.unit.admin.test_pages import client_of
@@ -27,7 +29,7 @@ RECORDING = override_settings(DJANGO_MCP={"SYNC_THREADS": 0, "PUBLIC": True, "RE
 @pytest.fixture(autouse=True)
 def _fresh() -> None:
     cache.clear()
-    overview._layer_faults.clear()
+    signs._layer_faults.clear()
 
 
 def start(client: Client, site: str = "admin") -> Any:
@@ -79,6 +81,13 @@ def test_a_site_that_was_called_is_not_new(admin: Client, make: Any):
     assert NEW not in start(admin).content.decode()
 
 
+def test_a_time_that_is_not_over_is_drawn_once_it_has_as_many_calls_as_the_one_before():
+    assert draw_line([2, 4, 1], 20, 4) == "0,10 1,1"
+    assert draw_line([2, 4, 4], 20, 4) == "0,10 1,1 2,1"
+    assert draw_line([0, 0, 4], 20, 4) == "0,19 1,19 2,1"
+    assert draw_line([4], 20, 4) == "0,1"
+
+
 @RECORDING
 def test_the_last_hour_is_counted_and_drawn(admin: Client):
     make_calls(1200)
@@ -92,7 +101,7 @@ def test_the_last_hour_is_counted_and_drawn(admin: Client):
     picture = page.context["picture"]
     # The minute of the calls reaches the top, all others lie on the ground.
     assert sorted({point.split(",")[1] for point in picture.calls.split()}) == ["1", "19"]
-    assert len(picture.calls.split()) == picture.width + 1 == 60
+    assert picture.width == 59
     assert "<polyline" in page.content.decode()
 
 
@@ -148,6 +157,19 @@ def test_tasks_without_a_worker_are_told(admin: Client):
     make_task(run="r", leased_until=timezone.now() + timedelta(minutes=1))
 
     assert troubles(admin) == ["The worker of 1 task has gone."]
+
+
+def test_tasks_that_failed_with_their_worker_are_told_for_an_hour(admin: Client):
+    now = timezone.now()
+    lost = {"status": "failed", "error": STOPPED.to_error()}
+    make_task(**lost, updated_at=now - timedelta(minutes=59))
+    make_task(**lost, updated_at=now - timedelta(minutes=61))
+    make_task(status="failed", error={"code": -32603, "message": "Internal error"})
+    [trouble] = start(admin).context["troubles"]
+
+    assert trouble.text == "1 task failed in the last hour, since its worker stopped."
+    assert admin.get(trouble.url).context["cl"].result_count == 3
+    assert troubles(client_of("sessions", "view_session")) == []
 
 
 def test_keys_that_are_about_to_expire_are_named_to_who_may_see_them(admin: Client):

@@ -207,9 +207,7 @@ def test_the_catalogue_can_be_viewed_as_another_user(admin: Client, server: MCPS
     seen = {}
     for username in ("clerk", "guest", ""):
         page = admin.get(url("disabledentry_changelist"), {"server": "tried", "user": username})
-        seen[username] = {
-            row["name"]: row["is_visible"] for row in page.context["groups"][0]["rows"]
-        }
+        seen[username] = {row["name"]: row["is_visible"] for row in page.context["tables"][0].rows}
     assert seen == {
         "clerk": {"greet": True, "secret": True, "which": True},
         "guest": {"greet": True, "secret": False, "which": True},
@@ -230,7 +228,7 @@ def test_a_disabled_entry_that_no_longer_exists_can_be_removed(admin: Client, se
     DisabledEntry.objects.create(server="tried", kind="tools", key=SCRIPT)
     page = admin.get(url("disabledentry_changelist"), {"server": "tried"})
     assert SCRIPT not in page.content.decode()
-    assert page.context["groups"][0]["rows"][-1]["is_gone"]
+    assert page.context["tables"][0].rows[-1]["is_gone"]
 
     assert switch(admin, "on", key=SCRIPT) == 302
     assert not DisabledEntry.objects.exists()

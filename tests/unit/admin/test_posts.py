@@ -10,12 +10,21 @@ from django.apps import apps
 from django.contrib import admin as django_admin
 from django.contrib.auth import get_user_model
 from django.db.models import Model
-from django.test import Client
+from django.test import Client, override_settings
 from django.urls import reverse
+from django.utils import timezone
 
 from django_mcp.admin.lists import VisibleList
 from django_mcp.extensions.tasks.site.models import Task
-from django_mcp.models import APIKey, CallRecord, DisabledEntry, Session, Stream, Subscription
+from django_mcp.models import (
+    APIKey,
+    CallRecord,
+    DisabledEntry,
+    ErrorGroup,
+    Session,
+    Stream,
+    Subscription,
+)
 from django_mcp.protocol.json import encode
 from django_mcp.servers import MCPServer
 from tests.unit.admin.test_live import make_session, make_stream, make_worker
@@ -57,10 +66,18 @@ def make_subscription() -> Subscription:
     return Subscription.objects.create(session=make_session(), uri="x://m")
 
 
+def make_error() -> ErrorGroup:
+    now = timezone.now()
+    return ErrorGroup.objects.create(
+        fingerprint="f", outcome="fault", first_seen_at=now, last_seen_at=now
+    )
+
+
 ROWS: dict[type[Model], Callable[[], Any]] = {
     APIKey: make_key,
     CallRecord: make_call,
     DisabledEntry: make_disabled,
+    ErrorGroup: make_error,
     Session: make_session,
     Stream: make_open_stream,
     Subscription: make_subscription,
@@ -74,6 +91,9 @@ CHANGING: dict[str, tuple[dict[str, Any], str]] = {
     "apikey_changelist": ({"action": "revoke", "confirmed": "1"}, "redirects"),
     "session_changelist": ({"action": "end_selected", "confirmed": "1"}, "redirects"),
     "stream_changelist": ({"action": "close_selected", "confirmed": "1"}, "redirects"),
+    "errorgroup_changelist": ({"action": "resolve_selected"}, "redirects"),
+    "errorgroup_resolve": ({"to": "resolved"}, "redirects"),
+    "errorgroup_delete": ({"post": "yes"}, "redirects"),
     "task_changelist": ({"action": "cancel", "confirmed": "1"}, "redirects"),
     "switch": ({**ENTRY, "to": "off", "confirmed": "1"}, "redirects"),
     "live_act": ({"act": "end"}, "answers a script"),
@@ -141,6 +161,21 @@ def test_a_post_that_changes_something_is_not_repeated_by_reloading(
     for _load in range(2):
         assert boss.get(answer.headers["Location"], follow=True).status_code == 200
     assert all_rows() == after
+
+
+@override_settings(USE_THOUSAND_SEPARATOR=True)
+def test_forms_send_numbers_without_separators(boss: Client):
+    APIKey.objects.filter(pk=make_key().pk).update(id=12_345)
+    row = make_session()
+    rows = (Session(digest=f"{number:032}", expires_at=row.expires_at) for number in range(1_199))
+    Session.objects.bulk_create(rows)
+    key = boss.get(reverse("admin:django_mcp_apikey_change", args=[12_345])).content.decode()
+    data = {"action": "end_selected", "select_across": "1", "_selected_action": row.pk}
+    steps = boss.post(url("session_changelist"), data).content.decode()
+
+    assert 'name="_selected_action" value="12345"' in key
+    assert "1,200 rows are selected." in steps
+    assert 'name="total" value="1200"' in steps
 
 
 def test_the_table_names_only_pages():

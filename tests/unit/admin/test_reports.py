@@ -1,4 +1,4 @@
-"""Reports of the recorded calls: charts, failed calls in groups, and CSV."""
+"""Reports of the recorded calls: charts and CSV."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from asgiref.sync import async_to_sync
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.core.cache import cache
-from django.db import connection
 from django.test import AsyncClient, Client, RequestFactory, override_settings
-from django.test.utils import CaptureQueriesContext
 
 from django_mcp.admin.connect import call_as_texts
 from django_mcp.calls import RecordedCall
+from django_mcp.calls.call import upper_ms
 from django_mcp.calls.rows import insert
 from django_mcp.models import CallRecord, CallTally
 from django_mcp.servers import MCPServer
@@ -122,58 +121,19 @@ def test_unknown_names_sent_by_clients_share_one_row(admin: Client, server: MCPS
     assert CallTally.objects.filter(name__startswith="invented").count() == 0
 
 
-def test_errors_are_grouped_by_entry_and_exception(admin: Client):
-    for name, error, count in (("greet", "KeyError", 3), ("greet", "OSError", 2), ("buy", "", 1)):
-        make_calls(count, name=name, error=error, outcome="fault", reference=f"ref-{name}")
-    make_calls(4)
-    make_calls(2, name="invented", outcome="refused")
-    page = admin.get(url("errors"))
+def test_charts_add_the_tallies_of_workers_of_an_earlier_version(admin: Client, server: MCPServer):
+    record_calls(server, 9)
+    packed = CallTally.objects.get(width=15)
+    # There, each step of duration had a row.
+    same = {name: getattr(packed, name) for name in ("width", "minute", "server", "method", "name")}
+    CallTally.objects.create(**same, outcome="done", step=40, calls=2)
+    CallTally.objects.create(**same, outcome="fault", step=80, calls=1)
+    found = admin.get(url("charts_data"), {"span": "day"}).json()
 
-    groups = {(each["name"], each["error"]): each for each in page.context["groups"]}
-    assert {key: each["count"] for key, each in groups.items()} == {
-        ("greet", "KeyError"): 3,
-        ("greet", "OSError"): 2,
-        ("buy", ""): 1,
-        # Names of clients' own are not repeated.
-        ("", ""): 2,
-    }
-    group = groups["greet", "KeyError"]
-    assert group["first"] < group["last"]
-    assert "ref-greet" in page.content.decode()
-    assert admin.get(group["calls"]).context["cl"].result_count == 3
-    assert admin.get(group["url"]).context["original"].error == "KeyError"
-
-
-@pytest.mark.parametrize("span", ["hour", "day", "week"])
-def test_the_charts_and_the_list_of_errors_count_the_same(
-    admin: Client, server: MCPServer, span: str
-):
-    for count, outcome in enumerate(CallRecord.Outcome.values, start=1):
-        record_calls(server, count, outcome=outcome)
-    cache.clear()
-    counted = admin.get(url("charts_data"), {"span": span}).json()
-    listed = admin.get(url("errors"), {"span": span})
-
-    assert sum(counted["errors"]) == listed.context["count"] > 0
-    assert sum(group["count"] for group in listed.context["groups"]) == listed.context["count"]
-    told = "Calls with these outcomes are errors: tool error, refused, timed out, internal error."
-    assert told in listed.content.decode()
-    assert told in admin.get(url("charts")).content.decode()
-
-
-def test_many_error_groups_need_few_queries(admin: Client):
-    def count(groups: int) -> int:
-        for at in range(groups):
-            make_calls(1, error=f"Error{at}", outcome="fault")
-        with CaptureQueriesContext(connection) as asked:
-            assert admin.get(url("errors")).status_code == 200
-        return len(asked)
-
-    assert count(2) == count(30)
-
-
-def test_the_error_report_requires_permission_to_view_calls():
-    assert client_of("clerk", "view_session").get(url("errors")).status_code == 403
+    [row] = found["names"]
+    assert (row["calls"], row["errors"]) == (12, 1)
+    assert (row["p95"], row["p99"]) == (round(upper_ms(80), 2),) * 2
+    assert row["p50"] < upper_ms(40)
 
 
 @pytest.mark.parametrize(

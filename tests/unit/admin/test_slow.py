@@ -84,6 +84,32 @@ def test_the_parts_of_the_time_are_told_where_they_are_known(admin: Client):
     assert (names["buy"].queue, names["buy"].handler) == (None, None)
 
 
+def test_the_time_in_the_database_is_told_of_the_calls_whose_queries_were_counted(admin: Client):
+    make_calls(100, 300, handler_ms=90, database_ms=40, queries=3)
+    make_calls(200, handler_ms=90, database_ms=0, queries=0)
+    # The others were not chosen.
+    make_calls(5000, handler_ms=90)
+    make_calls(70, name="buy")
+    page = admin.get(url("slow"))
+    names = look(admin)["names"]
+
+    assert round(names["find"].database, 2) == round(80 / 600 * 100, 2)
+    assert names["find"].queries == 2
+    assert (names["buy"].database, names["buy"].queries) == (None, None)
+    assert [(call["database"], call["queries"]) for call in page.context["slowest"][:3]] == [
+        (None, None),
+        (40, 3),
+        (0, 0),
+    ]
+    assert "Queries per call" in page.content.decode()
+
+
+def test_a_site_that_counts_no_queries_has_no_columns_for_them(admin: Client):
+    make_calls(100, handler_ms=90)
+
+    assert "Queries per call" not in admin.get(url("slow")).content.decode()
+
+
 @pytest.mark.parametrize(
     ("span", "ago"),
     [("hour", timedelta(minutes=70)), ("day", timedelta(hours=30)), ("week", timedelta(days=10))],

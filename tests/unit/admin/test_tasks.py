@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from django_mcp.extensions.tasks.core.task import MAX_EXTENSIONS
 from django_mcp.extensions.tasks.site.models import Task
+from django_mcp.server.exchange.digests import digest_of
 from django_mcp.servers import default_server
 from tests.support.wire import V2025_11_25
 from tests.unit.admin.test_pages import client_of
@@ -24,30 +25,54 @@ pytestmark = pytest.mark.usefixtures("here")
 
 
 def make_task(**values: Any) -> Task:
-    now = timezone.now()
+    now, secret = timezone.now(), f"task-{Task.objects.count()}"
     return Task.objects.create(
-        id=f"task-{Task.objects.count()}",
+        id=digest_of(secret),
+        secret=secret,
         server=default_server.name,
         revision=V2025_11_25.name,
         call={"arguments": {"secret": "s3cret"}},
         created_at=now,
-        updated_at=now,
         expires_at=now + timedelta(hours=1),
         ttl_ms=3_600_000,
         poll_ms=1000,
-        **{"tool": "export", "rounds": {}, "status": Task.Status.WORKING, **values},
+        **{
+            "tool": "export",
+            "rounds": {},
+            "status": Task.Status.WORKING,
+            "updated_at": now,
+            **values,
+        },
     )
 
 
 def test_tasks_are_shown_without_their_arguments():
-    make_task(tool="<script>", status_message="half\u202e way")
+    task = make_task(tool="<script>", status_message="half\u202e way")
     admin = client_of("boss", is_superuser=True)
     page = admin.get(reverse(LIST)).content.decode()
-    detail = admin.get(reverse("admin:django_mcp_task_change", args=["task-0"])).content.decode()
+    detail = admin.get(reverse("admin:django_mcp_task_change", args=[task.pk])).content.decode()
 
     assert "&lt;script&gt;" in page
     assert "half\\u202e way" in detail
     assert "s3cret" not in page + detail
+
+
+def test_no_page_tells_the_id_by_which_an_anonymous_client_finds_its_task():
+    task = make_task()
+    admin = client_of("boss", is_superuser=True)
+    cancelled = cancel(admin, task)
+    pages = [
+        admin.get(reverse(LIST)),
+        admin.get(reverse("admin:django_mcp_task_change", args=[task.pk])),
+        admin.get(reverse("admin:django_mcp_task_history", args=[task.pk])),
+        cancelled,
+    ]
+
+    assert all(page.status_code == 200 for page in pages)
+    assert task.pk in pages[0].content.decode()
+    assert not any(task.secret in page.content.decode() for page in pages)
+    assert task.secret not in str(LogEntry.objects.get().object_id)
+    assert Task.objects.get().status == Task.Status.CANCELLED
 
 
 def cancel(client: Any, *tasks: Task) -> Any:

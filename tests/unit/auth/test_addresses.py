@@ -7,6 +7,7 @@ from django.core.exceptions import DisallowedHost
 from django.test import AsyncRequestFactory, RequestFactory
 from django.urls import set_script_prefix
 
+from django_mcp.auth import addresses
 from django_mcp.auth.addresses import canonical_uri, metadata_url_of, origin_of, resource_of
 
 FORGED: dict[str, Any] = {
@@ -51,6 +52,30 @@ def test_both_paths_of_http_with_sse_are_one_resource(path: str, resource: str):
 
     assert resource_of(request) == f"http://localhost{resource}"
     assert metadata_url_of(request).endswith(f"/.well-known/oauth-protected-resource{resource}")
+
+
+def test_addresses_of_http_behind_a_proxy_of_https_are_told_once(
+    caplog: pytest.LogCaptureFixture, settings: Any, request: pytest.FixtureRequest
+):
+    addresses.logged.reset()
+    request.addfinalizer(addresses.logged.reset)
+    plain = RequestFactory().post("/mcp", HTTP_HOST="localhost")
+    forwarded = RequestFactory().post("/mcp", HTTP_HOST="localhost", HTTP_X_FORWARDED_PROTO="https")
+
+    metadata_url_of(plain)
+    settings.DJANGO_MCP = {"PUBLIC_URL": "https://shop.example"}
+    metadata_url_of(forwarded)
+    settings.DJANGO_MCP = {}
+    settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    metadata_url_of(forwarded)
+    assert caplog.messages == []
+
+    settings.SECURE_PROXY_SSL_HEADER = None
+    for _ in range(2):
+        assert metadata_url_of(forwarded).startswith("http://localhost/")
+    [message] = caplog.messages
+    assert "http://localhost" in message
+    assert "SECURE_PROXY_SSL_HEADER" in message
 
 
 def test_forwarded_headers_are_ignored_unless_configured():

@@ -457,3 +457,9 @@ def test_principal_keys_are_unique():
 
     assert len(keys) == 6
     assert max(map(len, keys)) <= MAX_KEY_LENGTH
+
+
+@pytest.mark.parametrize("user", ["ada", 7])
+def test_a_name_or_a_key_is_no_user(user: Any):
+    with pytest.raises(TypeError, match="object of the user model, not"):
+        Principal(key="token:1", user=user)

@@ -14,7 +14,7 @@ from django.contrib.admin import site as admin_site
 from django.contrib.auth import get_user_model
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest
-from django.test import AsyncClient, Client, RequestFactory, override_settings
+from django.test import AsyncClient, AsyncRequestFactory, Client, RequestFactory, override_settings
 from django.urls import path
 
 from django_mcp import Context, MCPServer
@@ -22,6 +22,7 @@ from django_mcp.auth import left_out
 from django_mcp.auth.handler_requests import build_handler_request
 from django_mcp.conf import find_problems
 from django_mcp.contrib.http_calls import build_request
+from django_mcp.log import LoggedKinds
 from django_mcp.protocol.json import encode
 from django_mcp.test import MCPClient
 from django_mcp.transports.http.consumer import MCPConsumer
@@ -403,7 +404,7 @@ ASKED: dict[str, Callable[[Any], Any]] = {
 def test_a_handler_that_asks_for_what_was_left_out_is_told_once(
     name: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(left_out, "_told", set())
+    monkeypatch.setattr(left_out, "logged", LoggedKinds(100))
     headers = dict.fromkeys(
         ["X-Asked-Get", "X-Asked-Item", "X-Asked-Meta", "Authorization"], SECRET
     )
@@ -453,3 +454,18 @@ def test_attributes_named_after_credentials_are_left_out(name: str, is_kept: boo
     request = build_handler_request(source, "ada")
 
     assert hasattr(request, name) == is_kept
+
+
+@pytest.mark.parametrize("source", [RequestFactory().get("/"), AsyncRequestFactory().get("/")])
+def test_a_handler_that_looks_for_a_session_is_told_where_values_are_kept(source: Any) -> None:
+    request: Any = build_handler_request(source, "ada")
+
+    assert isinstance(request, type(source))
+    assert type(request).__name__ == type(source).__name__
+    assert not hasattr(request, "session")
+    with pytest.raises(AttributeError, match=r"handlers have no session .* ctx\.session keeps"):
+        request.session["cart"] = []
+    with pytest.raises(AttributeError, match=r"has no attribute 'tenant'$"):
+        request.tenant  # noqa: B018
+    request.session = {"cart": []}
+    assert request.session == {"cart": []}

@@ -141,8 +141,8 @@ async def test_a_server_rate_counts_all_requests() -> None:
     assert dict(reply.headers)[b"retry-after"] == b"3480"
     assert await statuses(server, 1, "free", bob, address="192.0.2.2") == [429]
     assert await statuses(server, 1, "free", address="192.0.2.3") == [200]
-    # Two counts for each of the eight that somebody known made, one for the last.
-    assert Counted.uses == 8 * 2 + 1
+    # For the caller and for the address.
+    assert Counted.uses == 9 * 2
 
 
 async def test_settings_throttle_every_server() -> None:
@@ -312,3 +312,11 @@ async def test_failures_are_not_counted_by_default() -> None:
 
     assert [await present(server, "wrong") for _ in range(30)] == [401] * 30
     assert Counted.uses == 0
+
+
+async def test_a_server_rate_of_principals_counts_anonymous_callers_by_address() -> None:
+    server = make_server(throttle={"principal": "2/m"})
+
+    assert await statuses(server, 3, "free") == [200, 200, 429]
+    assert await statuses(server, 1, "free", address="192.0.2.2") == [200]
+    assert await statuses(server, 3, "free", principal("ann")) == [200, 200, 429]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections import Counter
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, make_dataclass, replace
@@ -21,9 +22,9 @@ from django.test import override_settings
 from django_mcp.calls import RecordedCall, flush_calls
 from django_mcp.calls.call import step_of, upper_ms
 from django_mcp.calls.recorder import MAX_QUEUED, _writer
-from django_mcp.calls.rows import insert, old_calls, old_tallies, text_fields
+from django_mcp.calls.rows import insert, old_calls, old_tallies, text_fields, unpack
 from django_mcp.execution.tables import delete_some
-from django_mcp.models import CallRecord, CallTally, Session
+from django_mcp.models import CallRecord, CallTally, ErrorGroup, ErrorTally, Session
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.sanitize import clean
 from django_mcp.servers import MCPServer
@@ -36,11 +37,14 @@ RECORDING = {"RECORD_CALLS": True, "SYNC_THREADS": 0}
 HOSTILE = "<script>alert(1)</script>\u202e\x00\ud800" + "x" * 1_000_000
 
 
+RECORDS = (CallRecord, CallTally, ErrorGroup, ErrorTally)
+
+
 class ToFirst:
     """Keeps the record of calls in the database `first`."""
 
     def db_for_read(self, model: type, **hints: object) -> str | None:
-        return "first" if model in (CallRecord, CallTally) else None
+        return "first" if model in RECORDS else None
 
     db_for_write = db_for_read
 
@@ -423,8 +427,9 @@ def test_concurrent_tallies_lose_no_calls(server: MCPServer, databases: str):
     def write(seed: int) -> None:
         order = random.Random(seed)
         try:
-            for _ in range(10):
-                insert([make_call(server, name, 0.0) for name in order.sample(names, len(names))])
+            for duration_s in range(1, 11):
+                shuffled = order.sample(names, len(names))
+                insert([make_call(server, name, 0.0, duration_s=duration_s) for name in shuffled])
         finally:
             connections["first"].close()
 
@@ -432,8 +437,22 @@ def test_concurrent_tallies_lose_no_calls(server: MCPServer, databases: str):
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(write, range(4)))
         assert set(tallies(15).values()) == {40}
+        expected = Counter([step_of(1000 * duration_s) for duration_s in range(1, 11)] * 4)
+        for step, calls, steps in CallTally.objects.values_list("step", "calls", "steps"):
+            assert unpack(step, calls, steps) == expected
         assert CallRecord.objects.count() == 4 * 10 * len(names)
     connections["first"].close()
+
+
+@pytest.mark.django_db
+def test_tallies_are_no_more_for_calls_of_many_durations(server: MCPServer):
+    for count in (1, 50):
+        insert([make_call(server, "a", 0.0, duration_s=1.2**at) for at in range(count)])
+
+        assert [(row.width, row.calls) for row in CallTally.objects.order_by("width")] == [
+            (15, 51 if count > 1 else 1),
+            (120, 51 if count > 1 else 1),
+        ]
 
 
 @pytest.mark.django_db

@@ -9,11 +9,13 @@ from django.core.checks import CheckMessage, Tags, run_checks
 from django.test import override_settings
 
 from django_mcp.calls import flush_calls
+from django_mcp.contrib.models import ModelTools
 from django_mcp.models import CallRecord
 from django_mcp.protocol.content import EmbeddedResource, Image, TextContents
 from django_mcp.protocol.errors import ToolError
 from django_mcp.protocol.results import ToolResult
 from django_mcp.servers import MCPServer
+from example_project.shop.models import Product
 from tests.unit.admin.test_reports import record_calls
 from tests.unit.calls.test_calls import RECORDING, call
 
@@ -128,3 +130,24 @@ def test_only_the_newest_calls_count(server: MCPServer, later: int, count: int):
     newest.save(force_insert=True)
 
     assert len(find(["default"])) == count
+
+
+class Names(ModelTools):
+    model = Product
+    fields = ("sku", "name")
+    everyone = True
+
+
+@override_settings(DJANGO_MCP=RECORDING)
+def test_the_record_tells_of_results_that_were_cut():
+    server = MCPServer("sized", public=True, max_result_tokens=200)
+    Names.register(server=server)
+    Product.objects.bulk_create(
+        Product(sku=f"s{at}", name="x" * 50, price=1, stock=1) for at in range(40)
+    )
+
+    for limit in (1, 40):
+        call(server, "search_products", {"limit": limit})
+    flush_calls()
+
+    assert list(CallRecord.objects.order_by("pk").values_list("is_cut", flat=True)) == [False, True]

@@ -151,9 +151,34 @@ def of_a_parameter(user: User) -> int:
     return count(Order.objects.all())
 
 
+def changed_row(number: str) -> str:
+    order = Order.objects.get(number=number)
+    order.note = "paid"
+    return f"{order.number}: {order.note}"
+
+
+async def changed_row_of_async(number: str) -> str:
+    order = await Order.objects.select_related("customer").aget(number=number)
+    order.note += "paid"
+    return "paid"
+
+
+def changed_rows() -> str:
+    for order in Order.objects.filter(note=""):
+        order.note = "paid"
+    return "paid"
+
+
+def changed_new() -> str:
+    order = Order(number="1")
+    order.note = "new"
+    return "made"
+
+
 TOLD = [
     not_awaited, in_a_branch, of_a_module, of_an_object, of_a_class, of_a_variable, of_the_context, of_a_row,
     of_a_row_or_404, of_a_manager, in_a_function, with_one_of_its_own, discarded_rows, discarded_order, of_a_parameter,
+    changed_row, changed_row_of_async, changed_rows, changed_new,
 ]  # fmt: skip
 
 
@@ -233,8 +258,61 @@ def several_kinds(is_short: bool) -> list[str]:
     return []
 
 
+def saved(number: str) -> str:
+    order = Order.objects.get(number=number)
+    order.note = "paid"
+    order.save()
+    return "paid"
+
+
+def passed_on(number: str) -> str:
+    order = Order.objects.get(number=number)
+    order.note = "paid"
+    wait(order)
+    return "paid"
+
+
+def of_an_argument(order: Order) -> str:
+    order.note = "paid"
+    return "paid"
+
+
+def saved_by_a_variable() -> str:
+    orders = Order.objects.all()
+    for order in orders:
+        order.note = "paid"
+    Order.objects.bulk_update(orders, ["note"])
+    return "paid"
+
+
+def saved_later(number: str) -> str:
+    order = Order.objects.get(number=number)
+    order.note = "paid"
+    transaction.on_commit(lambda: wait(order.save()))  # type: ignore[func-returns-value]
+    return "paid"
+
+
+def computed_from(number: str) -> Any:
+    order = Order.objects.get(number=number)
+    order.note = "paid"
+    found: Any = order.total
+    return found
+
+
+def no_column(number: str) -> str:
+    order = Order.objects.get(number=number)
+    order.is_seen = True  # type: ignore[attr-defined]
+    return order.number
+
+
+def read_alone(number: str) -> str:
+    order = Order.objects.get(number=number)
+    return order.note
+
+
 NOT_TOLD = [
     awaited, run_otherwise, of_another_name, assigned_otherwise, used_rows, for_its_error, of_other_objects, several_kinds, of_any_model,
+    saved, passed_on, of_an_argument, saved_by_a_variable, saved_later, computed_from, no_column, read_alone,
 ]  # fmt: skip
 
 
@@ -247,7 +325,7 @@ def test_results_that_handlers_discard_are_told():
     server = MCPServer("discards")
     functions: list[Any] = [*TOLD, *NOT_TOLD]
     for each in functions:
-        if each is not of_another_name:
+        if each not in (of_another_name, of_an_argument):
             server.tool(each)
 
     messages = messages_of("W038", f"{__name__}.")
@@ -260,6 +338,9 @@ def test_results_that_handlers_discard_are_told():
     assert ") discards the queryset that orders.filter(customer=user) in line" in (
         texts["discarded_rows"].msg
     )
+    assert ") sets order.note in line " in texts["changed_row"].msg
+    assert texts["changed_row"].msg.endswith(", and saves it nowhere, so that the change is lost.")
+    assert "order.save()" in str(texts["changed_row"].hint)
 
 
 def is_known(user: Any) -> bool:

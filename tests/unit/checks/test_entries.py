@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, date, datetime
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 import pytest
@@ -22,8 +24,9 @@ from rest_framework.permissions import IsAdminUser
 
 from django_mcp import Context
 from django_mcp.contrib.modeladmin import admin_tools
+from django_mcp.models import HealthAlert
 from django_mcp.servers import MCPServer
-from django_mcp.signals import session_opened, tool_called
+from django_mcp.signals import alert_began, session_opened, tool_called
 from example_project.shop.models import Order
 
 # Some checks of Django ask the database what it can do, once in a process.
@@ -231,6 +234,20 @@ def find_books(title: str, *, limit: int = 5) -> str:
         server: what nobody sends.
     """
     return title
+
+
+def test_tools_that_are_named_as_those_that_read_and_do_not_say_so_are_reported():
+    server = MCPServer("hints")
+    for name in ("find_books", "list", "getaway", "refund"):
+        server.tool(name=name)(lambda: "")
+    server.tool(name="get_book", read_only=True)(lambda: "")
+    server.tool(name="get_and_mark", destructive=False)(lambda: "")
+
+    messages = [each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.I015"]
+    [message] = [each for each in messages if "'hints'" in each.msg]
+
+    assert message.level == INFO
+    assert message.msg.startswith("find_books, list of the server 'hints' may delete data")
 
 
 def test_a_docstring_that_describes_another_parameter_is_reported():
@@ -445,6 +462,84 @@ def test_a_decorator_above_that_of_mcp_is_reported():
     assert all("such as @shared_task, queues no calls" in str(message.hint) for message in messages)
 
 
+class Guard:
+    """Refuses some users, as the author believes."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.guarded = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.guarded(*args, **kwargs)
+
+
+class Several:
+    __slots__ = ("steps",)
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.steps = {"last": function}
+
+    def __call__(self) -> Any:
+        return self.steps["last"]()
+
+
+class Stored:
+    """Keeps a function, and cannot be called itself."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+
+inside: list[Callable[..., Any]] = []
+
+
+def keep(function: F) -> F:
+    """Stand for `@tool`, as `register` does."""
+    inside.append(function)
+    return function
+
+
+@Guard
+@keep
+def of_instance() -> str:
+    """Answer."""
+    return ""
+
+
+@Several
+@keep
+def of_slots() -> str:
+    """Answer."""
+    return ""
+
+
+@Stored
+@keep
+def of_what_is_not_called() -> str:
+    """Answer."""
+    return ""
+
+
+@partial(partial, run_outside)
+@keep
+def of_partial() -> str:
+    """Answer."""
+    return ""
+
+
+def test_security_objects_in_place_of_a_function_are_reported():
+    server = MCPServer("objects")
+    for function in inside:
+        server.tool(function)
+        server.resource(f"objects://{function.__name__}")(function)
+        server.prompt(function)
+
+    messages = found(server, "W025")
+
+    reported = Counter(message.msg.split(" ")[0].rpartition(".")[2] for message in messages)
+    names = ["of_instance", "of_partial", "of_slots", "of_what_is_not_called"]
+    assert reported == dict.fromkeys(names, 3)
+
+
 def forgets(text: str) -> str:  # type: ignore[return]
     """Forget to return."""
     text.upper()
@@ -494,6 +589,48 @@ def test_a_template_behind_one_of_the_same_form_is_reported():
     (message,) = found(server, "W027")
 
     assert "'shelf://{second}' is never read, because 'shelf://{first}' of" in message.msg
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "is_hidden"),
+    [
+        ("note://{+id}", "note://{id}/notes", True),
+        ("note://{+id}/notes", "note://{id}", False),
+        ("note://{id}/notes", "note://{+id}", False),
+        ("note://{id}", "note://new-{id}", True),
+        ("note://{id}", "note://{id}/notes", False),
+        ("note://a/{id}", "note://{id}/{b}", False),
+        ("note://a{/id*}", "note://a/{id}/{b}", True),
+        ("note://a/{id}", "note://a{/id*}", False),
+        ("note://{+id}", "other://{id}", False),
+        ("note://{id}", "note://{id}{?page}", False),
+        ("note://{id}{?page}", "note://{b}", True),
+    ],
+)
+def test_a_template_behind_one_that_takes_all_of_it_is_reported(
+    first: str, later: str, is_hidden: bool
+):
+    server = MCPServer("taken")
+    server.resource(first, name="first")(_make_reader(first))
+    server.resource(later, name="later")(_make_reader(later))
+
+    text = f"{later!r} is never read, because {first!r} of"
+    assert any(text in each.msg for each in found(server, "W027")) == is_hidden
+
+
+def _make_reader(template: str) -> Any:
+    """Return a function with the variables of a template, which all of these have among them."""
+    if "{b}" in template and "{id}" in template:
+        return lambda id, b: [id, b]
+    if "page" in template:
+        return lambda id, page="": [id, page]
+    if "*}" in template:
+
+        def read_list(id: list[str]) -> str:
+            return id[0]
+
+        return read_list
+    return (lambda b: b) if "{b}" in template else (lambda id: id)
 
 
 def test_the_caller_is_suggested_for_a_parameter_user():
@@ -682,3 +819,20 @@ def test_a_receiver_of_a_sender_that_is_no_server_is_reported():
             assert told() == []
         finally:
             session_opened.disconnect(log_call, sender=right)
+
+
+def test_a_receiver_of_alerts_waits_for_their_table():
+    server = MCPServer("signals", public=True)
+
+    def page(sender: Any, **_values: Any) -> None:
+        """Page somebody."""
+
+    for sender, is_wrong in ((server, True), (HealthAlert, False), (None, False)):
+        alert_began.connect(page, sender=sender)
+        try:
+            messages = run_checks(tags=["django_mcp"])
+        finally:
+            alert_began.disconnect(page, sender=sender)
+        told = [each.msg for each in messages if each.id == "django_mcp.W043"]
+        assert len(told) == is_wrong
+        assert all("alert_began of a sender that is not HealthAlert" in each for each in told)

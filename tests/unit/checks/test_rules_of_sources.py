@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from django.contrib import admin
 from django.contrib.auth.backends import ModelBackend
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AnonymousUser, Permission, User
 from django.core.checks import CheckMessage, run_checks
 from django.test import override_settings
 from ninja import NinjaAPI
@@ -21,6 +21,7 @@ from rest_framework import permissions, viewsets
 from rest_framework.response import Response
 
 from django_mcp import MCPServer
+from django_mcp.auth.permissions import holds
 from django_mcp.contrib.drf import viewset_tools
 from django_mcp.contrib.modeladmin import admin_tools
 from django_mcp.contrib.models import ModelTools
@@ -275,13 +276,49 @@ def test_a_class_whose_objects_are_true_or_false_is_accepted():
 
 @pytest.mark.parametrize(
     ("answer", "what"),
-    [(Forgetting, "class"), (Forgetting(), "object"), (functools.partial(forgets), "object")],
+    [
+        (Forgetting, "the class .* itself, which is always true: call it"),
+        (forgets, "the function .* itself, which is always true: call it"),
+        (Forgetting(), "an object of Forgetting"),
+        (functools.partial(forgets), "an object of partial"),
+    ],
 )
 def test_what_has_to_be_called_first_grants_nothing(answer: Any, what: str):
-    with pytest.raises(
-        TypeError, match=f"it returned the {what} .* itself, which is always true: call it"
-    ):
+    with pytest.raises(TypeError, match=f"it returned {what}"):
         read_verdict(answer)
+
+
+@pytest.mark.parametrize("user", [AnonymousUser(), User(pk=1)], ids=["anonymous", "signed in"])
+@pytest.mark.parametrize("name", ["groups", "user_permissions"])
+def test_security_relations_of_users_grant_nothing(
+    user: Any, name: str, caplog: pytest.LogCaptureFixture
+):
+    assert not holds(lambda each: getattr(each, name), user)
+
+    assert "return True or False" in caplog.text
+
+
+@pytest.mark.parametrize("answer", ["no", 1, 0, [1], (), {"staff": False}, Permission(), object()])
+def test_security_only_true_grants(answer: Any, caplog: pytest.LogCaptureFixture):
+    assert not holds(lambda _user: answer, AnonymousUser())
+
+    assert f"it returned an object of {type(answer).__name__}: return True or False" in caplog.text
+
+
+def test_a_set_of_rows_grants_nothing_and_is_not_queried(caplog: pytest.LogCaptureFixture):
+    # There is no database in this test.
+    assert not holds(lambda _user: User.objects.filter(is_staff=True), AnonymousUser())
+
+    assert "it returned an object of QuerySet: return True or False" in caplog.text
+
+
+def test_true_grants_and_none_does_not(caplog: pytest.LogCaptureFixture):
+    verdicts = [
+        holds(lambda _user, each=each: each, AnonymousUser()) for each in (True, False, None)
+    ]
+
+    assert verdicts == [True, False, False]
+    assert caplog.text == ""
 
 
 async def allows_later(user: Any) -> bool:

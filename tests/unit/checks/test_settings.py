@@ -98,7 +98,7 @@ def test_a_dict_of_settings_under_another_name_is_reported():
         messages = run_checks(tags=["django_mcp"])
         return [each.msg for each in messages if each.id == "django_mcp.E002"]
 
-    with override_settings():
+    with override_settings(DJANGO_MCP={}):
         del settings.DJANGO_MCP
         assert told() == ["Nothing reads the setting MCP_SETTINGS."]
     with override_settings(DJANGO_MCP={}):

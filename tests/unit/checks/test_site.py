@@ -13,14 +13,11 @@ from typing import Any
 
 import pytest
 from asgiref.sync import markcoroutinefunction
-from django.conf import global_settings
 from django.conf.urls.i18n import i18n_patterns
 from django.core.checks import CheckMessage, run_checks
 from django.http import HttpRequest, HttpResponse
 from django.test import modify_settings, override_settings
 from django.urls import include, path, re_path
-from django.utils import translation
-from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 
@@ -34,7 +31,7 @@ from django_mcp.auth.authenticators import (
 )
 from django_mcp.auth.principal import AuthInfo, Principal
 from django_mcp.contrib.drf import DRFAuthenticator
-from django_mcp.middleware import GetReply, LocaleMiddleware
+from django_mcp.middleware import GetReply
 from django_mcp.server.exchange.exchange import Exchange, Reply
 from django_mcp.servers import MCPServer, all_servers, default_server
 from django_mcp.transports.http.view import MCPView
@@ -78,8 +75,13 @@ def servers_there() -> set[int]:
 def found(*, deploy: bool = False) -> list[CheckMessage]:
     messages = run_checks(include_deployment_checks=deploy)
     # Those of OAuth, django_mcp.O..., have tests of their own. Most URLconfs here lack the default server,
-    # and most functions a docstring.
-    others = ("django_mcp.W016", "django_mcp.I007", "django_mcp.I008")
+    # and most functions of tests a docstring or hints; a server of another test may still be there.
+    others = (
+        "django_mcp.W016",
+        "django_mcp.I007",
+        "django_mcp.I008",
+        "django_mcp.I015",
+    )
     return [each for each in messages if (each.id or "").startswith(OURS) and each.id not in others]
 
 
@@ -222,10 +224,19 @@ class Listing(Extension):
         ({"DJANGO_MCP": {"PAGE_SIZE": -1}}, "E001", "0 or more"),
         ({"DJANGO_MCP": {"NAME": "", "MODE": 1, "MIDDLEWARE": 3}}, "E001", "must be"),
         ({"DJANGO_MCP": []}, "E001", "DJANGO_MCP = {...}"),
+        ({"DJANGO_MCP": 3}, "E001", "DJANGO_MCP = {...}"),
         ({"DJANGO_MCP": {"PAGE_SIZES": 1}}, "E002", "PAGE_SIZE"),
         ({"DJANGO_MCP": {"PUBLIC": "no"}}, "E001", "True or False"),
         ({"DJANGO_MCP_PAGE_SIZE": 5}, "E002", "DJANGO_MCP = {'PAGE_SIZE': ...}"),
         ({"DJANGO_MCPS": {}}, "E002", "Did you mean 'DJANGO_MCP'?"),
+        ({"MCP_THROTTLE": {}}, "W050", "DJANGO_MCP = {'THROTTLE': ...}"),
+        ({"DJANGOMCP_THROTTLE": {}}, "E002", "DJANGO_MCP = {'THROTTLE': ...}"),
+        ({"MCP_THROTTLE": {}, "DJANGO_MCP": {"PUBLIC": True}}, "W050", "{'THROTTLE': ...}"),
+        ({"MCP": {"THROTTLE": {}}, "DJANGO_MCP": {"PUBLIC": True}}, "E002", "Did you mean"),
+        ({"MCP_PAGESIZE": 5, "DJANGO_MCP": {"PUBLIC": True}}, "W050", "{'PAGE_SIZE': ...}"),
+        ({"DJANGO_MCP_PAGESIZE": 5, "DJANGO_MCP": {"PUBLIC": True}}, "E002", "{'PAGE_SIZE': ...}"),
+        ({"MCP_CONFIG": {"PAGE_SIZE": 3}, "DJANGO_MCP": {"PUBLIC": True}}, "W050", "Did you mean"),
+        ({"MY_MCP": {"PAGE_SIZE": 3}, "DJANGO_MCP": {"PUBLIC": True}}, "W050", "Did you mean"),
         ({"CHANNEL_LAYERS": {"BACKEND": LAYER}}, "W028", "'default': {'BACKEND'"),
         ({"CHANNEL_LAYERS": {"default": {"CONFIG": {}}}}, "W028", "'default': {'BACKEND'"),
         ({"CHANNEL_LAYERS": {"default": {"BACKEND": f"{LAYER}s"}}}, "W028", "'default': "),
@@ -260,6 +271,18 @@ class Listing(Extension):
         ({"DJANGO_MCP": {"EXTENSIONS": ["django_mcp.Context"]}}, "E015", "django_mcp.Extension"),
         ({"DJANGO_MCP": {"EXTENSIONS": 2 * [f"{__name__}.Stamps"]}}, "E015", "in common"),
         ({"DJANGO_MCP": {"EXTENSIONS": [f"{__name__}.Listing"]}}, "E015", "in common"),
+        (
+            {
+                "DJANGO_MCP": {
+                    "TASK_STORE": "memory",
+                    "TASK_RUNNER": "django_mcp.extensions.tasks.celery.CeleryRunner",
+                }
+            },
+            "E018",
+            "Set TASK_STORE to 'model'",
+        ),
+        ({"DJANGO_MCP": {"TELEMETRY_DETAILS": ["arguments"]}}, "W048", "leave this one out"),
+        ({"DJANGO_MCP": {"RECORD_QUERIES": 0.1}}, "W048", "leave this one out"),
         ({"ALLOWED_HOSTS": ["*"]}, "W002", "ALLOWED_HOSTS"),
         (
             {
@@ -320,6 +343,9 @@ class LoginRequiredEverywhere:
         },
         {"DJANGO_MCP": {"ALLOWED_ORIGINS": ["*"]}},
         {"DJANGO_MCP": {"CORS_ALLOW_CREDENTIALS": True}},
+        {"MCP_SERVERS": {"a": {}}, "MCP_GLOBAL_LIMIT": 3, "MCP": {"servers": [], "THROTTLE": {}}},
+        {"MCP_PAGE_SIZE": 5, "MCP": {"PAGE_SIZE": 5}, "DJANGO_MCP": {"PAGE_SIZE": 5}},
+        {"DJANGO_MCP": {"TELEMETRY": "off", "TELEMETRY_DETAILS": ["arguments"]}},
     ],
 )
 def test_correct_configurations_are_not_reported(settings: dict[str, Any]):
@@ -463,6 +489,70 @@ def messages_of(server: MCPServer, *, deploy: bool = False, **settings: Any) -> 
     urls.urlpatterns = [path("", include(server.urls[0]))]  # type: ignore[attr-defined]
     with override_settings(ROOT_URLCONF=urls, **settings):
         return found(deploy=deploy)
+
+
+@pytest.mark.parametrize(
+    ("options", "id"),
+    [
+        ({"mode": "stateful", "revisions": ["2026-07-28"]}, "E017"),
+        ({"legacy_sse": True, "revisions": ["2026-07-28"]}, "W048"),
+        ({"mode": "stateful", "revisions": ["2025-11-25"]}, None),
+        ({"mode": "stateless", "revisions": ["2025-11-25"]}, None),
+        ({"legacy_sse": True}, None),
+    ],
+)
+def test_options_of_a_server_that_exclude_one_another_are_reported(
+    options: dict[str, Any], id: str | None
+):
+    messages = messages_of(MCPServer("odd", public=True, **options))
+
+    assert [each.id for each in messages] == [f"django_mcp.{id}"][: id is not None]
+    assert all("'odd'" in each.msg for each in messages)
+
+
+def test_a_server_without_keys_of_users_is_told_of_their_days_without_a_page():
+    settings = {"CONNECT_KEY_DAYS": 90, "CONNECT_PAGE": False}
+    server = MCPServer("keys", authenticators=[APIKeyAuthenticator()])
+
+    (message,) = messages_of(server, DJANGO_MCP=settings)
+
+    assert message.id == "django_mcp.W048"
+    assert "CONNECT_PAGE is False" in message.msg
+
+
+@pytest.mark.parametrize("name", ["SESSION_STORE", "TASK_STORE"])
+def test_what_each_process_has_in_its_memory_is_reported_for_deployment(name: str):
+    with override_settings(DJANGO_MCP={name: "memory"}):
+        assert "django_mcp.I014" not in ids()
+        (message,) = (each for each in found(deploy=True) if each.id == "django_mcp.I014")
+
+    assert name in message.msg
+
+
+@pytest.mark.parametrize(
+    ("task", "annotation", "is_told"),
+    [
+        ("required", HttpRequest, True),
+        ("allowed", HttpRequest, True),
+        ("allowed", HttpRequest | None, False),
+        ("never", HttpRequest, False),
+        ("auto", HttpRequest, False),
+    ],
+)
+def test_a_task_that_needs_a_request_is_reported(task: Any, annotation: Any, is_told: bool):
+    server = MCPServer("requests", public=True)
+
+    def look(request: Any) -> str:
+        """Look at the request."""
+        return str(request)
+
+    look.__annotations__["request"] = annotation
+    server.register_tool(look, task=task, read_only=True)
+
+    messages = [each for each in messages_of(server) if each.id == "django_mcp.W049"]
+
+    assert bool(messages) is is_told
+    assert all("`request`" in each.msg for each in messages)
 
 
 def test_a_closed_server_is_reported_with_a_hint():
@@ -1045,75 +1135,6 @@ def test_a_permission_beside_scopes_says_who_may():
     )
 
     assert "django_mcp.W045" not in {each.id for each in messages_of(server)}
-
-
-# -- languages
-
-
-def _answer_as_usual(get_reply: GetReply) -> GetReply:
-    async def answer(exchange: Exchange) -> Reply:
-        return await get_reply(exchange)
-
-    return answer
-
-
-def _answer_in_german(get_reply: GetReply) -> GetReply:
-    async def answer(exchange: Exchange) -> Reply:
-        with translation.override("de"):
-            return await get_reply(exchange)
-
-    return answer
-
-
-class OwnLanguages(LocaleMiddleware):
-    pass
-
-
-LANGUAGES = [("en", "English"), ("de", "German")]
-
-
-def find_languages(middleware: list[str], **settings: Any) -> list[CheckMessage]:
-    server = MCPServer("texts", public=True)
-    server.register_tool(
-        find_user, name="a", title=gettext_lazy("Delete"), description="A.", read_only=True
-    )
-    options = {"LANGUAGES": LANGUAGES, "DJANGO_MCP": {"MIDDLEWARE": middleware}} | settings
-    with override_settings(**options):
-        return [each for each in found() if each.id == "django_mcp.W046"]
-
-
-def test_middleware_without_the_language_of_the_client():
-    (message,) = find_languages([f"{__name__}._answer_as_usual"])
-
-    assert "'en-us'" in message.msg or "'en'" in message.msg
-    assert "django_mcp.middleware.LocaleMiddleware" in (message.hint or "")
-    assert find_languages([])
-
-
-@pytest.mark.parametrize(
-    ("middleware", "settings"),
-    [
-        (["django_mcp.middleware.LocaleMiddleware"], {}),
-        ([f"{__name__}.OwnLanguages"], {}),
-        ([f"{__name__}._answer_in_german"], {}),
-        ([f"{__name__}._answer_as_usual"], {"USE_I18N": False}),
-        ([f"{__name__}._answer_as_usual"], {"LANGUAGES": LANGUAGES[:1]}),
-        ([f"{__name__}._answer_as_usual"], {"LANGUAGES": global_settings.LANGUAGES}),
-    ],
-)
-def test_middleware_that_is_right_about_languages(middleware: list[str], settings: dict[str, Any]):
-    assert find_languages(middleware, **settings) == []
-
-
-@pytest.mark.parametrize(
-    "name", ["django_mcp.middleware.LocaleMiddleware", f"{__name__}.OwnLanguages"]
-)
-def test_middleware_of_calls_among_that_of_django(name: str):
-    with modify_settings(MIDDLEWARE={"append": name}):
-        (message,) = [each for each in found() if each.id == "django_mcp.E020"]
-
-    assert name in message.msg
-    assert "Move it to DJANGO_MCP['MIDDLEWARE']." in (message.hint or "")
 
 
 DUMMY = {"default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}}

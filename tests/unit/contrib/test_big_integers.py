@@ -19,7 +19,7 @@ from django.test.utils import isolate_apps
 from django_mcp import MCPServer
 from django_mcp.contrib.modeladmin import admin_tools
 from django_mcp.contrib.models import ModelTools
-from django_mcp.contrib.values import may_be_rounded
+from django_mcp.forms.values import may_be_rounded
 from django_mcp.test import MCPClient
 from tests.support.client_schemas import violations
 from tests.support.library.models import Book, Event, Loan, Sample, Shelf
@@ -238,7 +238,7 @@ def test_which_fields_may_be_rounded():
 
 
 def test_form_fields_with_large_limits_take_digits():
-    from django_mcp.contrib.model_forms import form_schema
+    from django_mcp.forms import form_schema
 
     class Asked(forms.Form):
         small = forms.IntegerField()

@@ -14,15 +14,11 @@ from rest_framework import viewsets
 
 from django_mcp import MCPServer
 from django_mcp.contrib.drf import viewset_tools
-from django_mcp.contrib.generated import (
-    GeneratedFunction,
-    GeneratedOptions,
-    object_schema,
-    register_generated,
-)
+from django_mcp.contrib.generated import GeneratedFunction, GeneratedOptions, register_generated
 from django_mcp.contrib.modeladmin import admin_tools
 from django_mcp.contrib.models import ModelTools
 from django_mcp.contrib.ninja import operation_tools
+from django_mcp.registry.object_schemas import object_schema
 from django_mcp.registry.problems import RegistrationError
 from django_mcp.test import MCPClient
 from example_project.shop.models import Order, Product

@@ -11,7 +11,7 @@ import pytest
 from django.core import validators
 
 from django_mcp import protocol, registry, server
-from django_mcp.contrib.patterns import may_take_exponential_time
+from django_mcp.forms.patterns import may_take_exponential_time
 
 SLOW = [
     # a repetition that is repeated

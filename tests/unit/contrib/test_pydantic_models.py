@@ -23,7 +23,7 @@ from django_mcp.contrib.drf import viewset_tools
 from django_mcp.contrib.modeladmin import admin_tools
 from django_mcp.contrib.models import ModelTools
 from django_mcp.contrib.ninja import operation_tools
-from django_mcp.contrib.pydantic_models import SlowValidation, check_models
+from django_mcp.forms.pydantic_models import SlowValidation, check_models
 from example_project.shop.models import Order
 from tests.unit.contrib import pydantic_helpers
 

@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any
 
 import pytest
+from django import forms
 from django.contrib.admin import AdminSite, ModelAdmin
 from django.core.checks import CheckMessage, run_checks
 from django.core.exceptions import PermissionDenied
@@ -18,7 +19,7 @@ from django_mcp import MCPServer
 from django_mcp.contrib.modeladmin import admin_tools
 from django_mcp.contrib.models import ModelTools
 from django_mcp.contrib.saving_code import writes_nothing
-from example_project.shop.models import Order
+from example_project.shop.models import Order, Product
 
 # Some checks of Django ask the database what it can do, once in a process.
 pytestmark = pytest.mark.django_db
@@ -120,6 +121,54 @@ RIGHT = [Inherited, Saved, PassedOn, Kept, Refusing]
 @pytest.mark.parametrize("cls", [*WRONG, *RIGHT])
 def test_methods_that_write_nothing_are_found(cls: type[Base], name: str):
     assert writes_nothing(getattr(cls(), name)) is (cls in WRONG)
+
+
+class Complete(ModelTools):
+    model = Product
+    everyone = True
+    fields = ("sku", "name", "category")
+    writes = ("create",)
+
+
+class Priced(Complete):
+    def save_model(self, user, instance, form, change):
+        instance.price = 1
+        super().save_model(user, instance, form, change)
+
+
+class ProductForm(forms.ModelForm):
+    class Meta:
+        model = Product
+        fields = ("sku", "name", "category")
+
+
+@pytest.mark.parametrize(
+    ("cls", "options", "unset"),
+    [
+        (Complete, {}, "price"),
+        (Complete, {"writable": ["sku", "price"]}, "name, category"),
+        (Complete, {"writable": ["sku", "name", "category", "price"]}, None),
+        (Complete, {"writes": ["update"]}, None),
+        (Complete, {"form": ProductForm}, None),
+        (Priced, {}, None),
+    ],
+)
+def test_required_fields_that_nothing_sets_are_reported(
+    cls: type[ModelTools], options: dict[str, Any], unset: str | None
+):
+    """The database would refuse each new object."""
+    name, server = f"Unset{next(_names)}", MCPServer("unset")
+    own: Any = type(name, (cls,), options)
+    own.register(server=server)
+
+    told = [
+        each.msg
+        for each in run_checks(tags=["django_mcp"])
+        if each.id == "django_mcp.M015" and f".{name} " in each.msg
+    ]
+
+    assert len(told) == (unset is not None)
+    assert all(f"without {unset}, which" in each for each in told)
 
 
 def messages_of(text: str) -> list[CheckMessage]:

@@ -10,13 +10,14 @@ from urllib.parse import quote
 import pytest
 from django import forms
 from django.contrib.auth.models import User
-from django.db import ProgrammingError
+from django.db import IntegrityError, ProgrammingError
 from rest_framework import permissions, serializers, viewsets
 from rest_framework.response import Response
 
 from django_mcp import MCPServer
 from django_mcp.contrib.drf import viewset_tools
 from django_mcp.contrib.models import ModelTools
+from django_mcp.forms.values import tell_refusal
 from django_mcp.inprocess import UnknownResource
 from tests.support.library.models import Sample
 from tests.support.library.tools import make_server
@@ -263,3 +264,24 @@ def test_a_value_of_another_type_than_the_column_is_an_argument_error(root: User
     refuse(server, root, "sent_create", state="42804")
     syntax_error = server.call_tool("sent_create", {"state": "42601"}, user=root)
     assert "Internal error" in syntax_error.text
+
+
+@pytest.mark.parametrize(
+    ("code", "args", "is_missing"),
+    [
+        ("23502", ['null value in column "owner_id" of relation "shelf"'], True),
+        ("23505", ["duplicate key value violates unique constraint"], False),
+        (None, ["NOT NULL constraint failed: shelf.owner_id"], True),
+        (None, ["UNIQUE constraint failed: shelf.name"], False),
+        (None, [1048, "Column 'owner_id' cannot be null"], True),
+        (None, [1062, "Duplicate entry"], False),
+    ],
+)
+def test_each_database_tells_a_missing_value(code: str | None, args: list[Any], is_missing: bool):
+    class Refused(Exception):
+        sqlstate = code
+
+    error = IntegrityError(*args)
+    error.__cause__ = Refused()
+
+    assert ("requires a value that is missing" in tell_refusal(error)) == is_missing

@@ -306,6 +306,21 @@ def test_reading_counts_as_a_call_and_is_recorded_as_one_of_the_tool(
     assert ("resources/read", "search_products") in signalled
 
 
+def test_reading_is_recorded_with_the_arguments_of_the_call_whatever_the_client_sends_beside_the_link(
+    root: User, settings: Any
+) -> None:
+    settings.DJANGO_MCP = {**settings.DJANGO_MCP, "RECORD_CALLS": 1}
+    client = MCPClient(serve(), user=root)
+    uri = find_link(client)["uri"]
+
+    client.send("resources/read", {"uri": uri, "arguments": {"query": "never asked for"}})
+    flush_calls()
+
+    call, reading = CallRecord.objects.order_by("pk")
+    assert json.loads(call.arguments) == {"limit": "integer"}
+    assert (reading.arguments, reading.varied) == (call.arguments, "")
+
+
 def test_servers_with_such_tools_offer_resources(root: User) -> None:
     assert "resources" in MCPClient(serve(), user=root).discover()["capabilities"]
 

@@ -14,7 +14,7 @@ from django.core.exceptions import (
     SuspiciousOperation,
     ValidationError,
 )
-from django.db import OperationalError
+from django.db import DataError, OperationalError
 from django.db.transaction import TransactionManagementError
 from django.http import Http404
 from django.shortcuts import get_object_or_404
@@ -59,6 +59,41 @@ async def test_only_with_debug_are_clients_told_the_exception(
     text = (await WireClient(server, V2026_07_28).call("fail"))["content"][0]["text"]
 
     assert re.fullmatch(rf"Internal error \(reference [0-9a-f]+\){shown}", text)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_value_that_the_database_cannot_take_is_no_internal_error(
+    is_async: bool, caplog: pytest.LogCaptureFixture
+):
+    server = MCPServer("counting")
+    if is_async:
+
+        @server.tool(read_only=True)
+        async def count(stock: int) -> int:
+            """Count the products with so many pieces in stock."""
+            return await Product.objects.filter(stock__in=[stock, 1]).acount()
+
+    else:
+
+        @server.tool(name="count", read_only=True)
+        def count_here(stock: int) -> int:
+            """Count the products with so many pieces in stock."""
+            return Product.objects.filter(stock__in=[stock, 1]).count()
+
+    result = await WireClient(server, V2026_07_28).call("count", {"stock": 10**30})
+
+    assert result["isError"] is True
+    assert result["content"][0]["text"].startswith("The database cannot take a value")
+    assert "Traceback" not in caplog.text
+
+
+def test_a_decimal_that_overflows_is_a_value_that_the_database_cannot_take():
+    failure = map_error(DataError("value overflows numeric format\nLINE 1: SELECT 1E+999999999"))
+
+    assert failure is not None
+    assert failure.kind is FailureKind.INVALID
+    assert "1E+999999999" not in failure.message
 
 
 async def test_the_log_names_the_remedy_for_a_forgotten_await(caplog: pytest.LogCaptureFixture):

@@ -13,7 +13,15 @@ from django.http import HttpRequest
 from django.test import RequestFactory, override_settings
 from typing_extensions import TypedDict
 
-from django_mcp import Context, InputRequired, MCPServer, ProtocolError, ToolError, ask_form
+from django_mcp import (
+    Context,
+    InputRequired,
+    MCPServer,
+    ProtocolError,
+    ToolError,
+    ask_form,
+    signed_in,
+)
 from django_mcp.inprocess import (
     MCPError,
     MissingCapability,
@@ -274,6 +282,32 @@ def test_entries_hidden_by_a_policy_are_unknown(server: MCPServer):
         server.call_tool("add", {"a": 1, "b": 2})
     assert server.list_tools() == []
     assert server.call_tool("add", {"a": 1, "b": 2}, user=ann).text == "3"
+
+
+def test_the_exception_of_an_unknown_entry_has_a_note_for_the_developer(server: MCPServer):
+    server.tool(name="secret", permission=signed_in)(lambda: "")
+    server.resource("in://secret", name="secret", permission=lambda user: user.is_superuser)(
+        lambda: ""
+    )
+    server.prompt(name="hidden", permission=signed_in)(lambda: "")
+    ann = get_user_model()(username="ann", is_superuser=False)
+    ways: list[Any] = [
+        (lambda user: server.call_tool("secret", user=user), None),
+        (lambda user: server.get_prompt("hidden", user=user), None),
+        (lambda user: server.read_resource("in://secret", user=user), ann),
+    ]
+    for ask, user in ways:
+        with pytest.raises(LookupError) as raised:
+            ask(user)
+        (note,) = raised.value.__notes__
+        who = "a client that is not signed in" if user is None else "this user"
+        assert f"is registered, but hidden from {who}: it needs" in note
+        assert note.endswith(" Pass user=user beside the arguments.") is (user is None)
+        assert "registered" not in str(raised.value)
+
+    with pytest.raises(UnknownTool) as raised:
+        server.call_tool("ad", {"a": 1, "b": 2})
+    assert raised.value.__notes__ == ["Did you mean 'add'?"]
 
 
 def test_progress_and_log_messages_are_received(server: MCPServer):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from io import StringIO
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 
 from django_mcp import MCPServer
 from django_mcp.models import APIKey
@@ -69,6 +71,24 @@ def test_the_list_of_a_key_has_only_what_it_names():
         assert [each["name"] for each in found["tools"]] == ["one"]
         assert [each["name"] for each in found["prompts"]] == ["two"]
 
-    key.revoke()
-    with pytest.raises(CommandError, match=f"There is no valid API key mcp_{key.prefix}"):
-        list_as(key.prefix)
+    with pytest.raises(CommandError, match="There is no API key mcp_abcdef"):
+        list_as("mcp_abcdef")
+
+
+def test_why_calls_with_a_key_are_refused_is_told():
+    MCPServer("listed", public=True).register_tool(lambda: "", name="one")
+    user = User.objects.create_user("ada")
+    issue = partial(APIKey.objects.issue, user=user, name="x")
+    revoked, expired, whole = issue()[0], issue(expires_at=timezone.now())[0], issue()[0]
+    revoked.revoke()
+
+    def told(key: APIKey) -> str:
+        with pytest.raises(CommandError) as refusal:
+            list_as(key.prefix)
+        return str(refusal.value).removeprefix(f"Calls with the API key mcp_{key.prefix} are ")
+
+    assert told(revoked).startswith(f"refused: it was revoked at {revoked.revoked_at}.")
+    assert told(expired).startswith(f"refused: it expired at {expired.expires_at}.")
+    user.is_active = False
+    user.save()
+    assert told(whole).startswith("refused: its user 'ada' is not active.")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from django_mcp.protocol.asks import InputRequired, ask_roots
 from django_mcp.protocol.content import BlobContents, File, Image, Text, TextContents
 from django_mcp.protocol.results import (
     ABSENT,
@@ -75,9 +76,15 @@ def test_results_are_serialized_without_unset_fields(result: Any, wire):
         (later(ToolResult, "hi"), r"write \[block\]"),
         (later(ToolResult, Text("hi")), r"write \[block\]"),
         (later(ToolResult, File(b"")), r"write \[block\]"),
+        (later(ToolResult, {"total": 5}), r"write \[block\]"),
         (later(ToolResult, [5]), "not of int"),
         (later(ToolResult, [TextContents("a:b", "")]), "not of TextContents"),
         (later(ToolResult, meta={"": 1}), "_meta key"),
+        (later(ToolResult, meta="abc"), "meta is 'abc': use a dict"),
+        (later(ToolResult, is_error="false"), "is_error is 'false': use True or False"),
+        (later(ToolResult, ["Failed"], is_error=1), "is_error is 1"),
+        (later(Completion, ["a"], total="3"), "total is '3': use a whole number"),
+        (later(Completion, ["a"], has_more="no"), "has_more is 'no': use True, False"),
         (later(PromptMessage, [Text("hi")]), "not of list"),
         (later(PromptMessage, "hi", role="system"), "'user' or 'assistant'"),
         (later(PromptResult, "hi"), r"write \[message\]"),
@@ -86,6 +93,8 @@ def test_results_are_serialized_without_unset_fields(result: Any, wire):
         (later(ReadResult, TextContents("a:b", "")), r"write \[content\]"),
         (later(ReadResult, ["hi"]), "not of str"),
         (later(Completion, "abc"), r"write \[value\]"),
+        (later(Completion, {"a": 1}), r"write \[value\]"),
+        (later(InputRequired, [ask_roots()]), "a dict of questions by their keys"),
         (later(Completion, [1]), "made of str, not of int"),
         (later(CacheHint, -1), "0 or more"),
         (later(CacheHint, 1.5), "whole milliseconds"),

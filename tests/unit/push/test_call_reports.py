@@ -23,6 +23,7 @@ from django_mcp.push.process_hub import process_hub
 from django_mcp.push.stream_rows import count_requests
 from django_mcp.push.upkeep import check_all
 from django_mcp.server.exchange.caller import ANONYMOUS
+from django_mcp.server.exchange.digests import digest_of
 from tests.support.held import LIMIT_S, Holder
 from tests.support.server.tasks import Modern, until
 from tests.support.wire import V2025_11_25, V2026_07_28, WireClient
@@ -189,7 +190,7 @@ async def test_a_call_that_waits_for_the_answer_of_a_client_is_told_apart():
         return states() == [("waiting", False)]
 
     await until(waits)
-    await server.aclose_session(next(iter(process_hub().sessions)))
+    await server.aclose_session(reported()[0]["session"])
     assert (await call)[1]["error"]["message"] == "Cancelled"
 
 
@@ -216,7 +217,7 @@ async def test_the_run_of_a_task_is_reported_by_the_key_of_the_task():
             return states() == [("running", True)]
 
         await until(runs)
-        assert reported()[0]["task"] == key
+        assert reported()[0]["task"] == digest_of(key)
         assert report_calls(process_hub())[1] == 0
     finally:
         holder.let_go()

@@ -15,6 +15,7 @@ from tests.support.registry import Ctx, Site, bind
 
 DATA = b"\x89PNG\xff\xfb\xbe"
 TEXT = base64.b64encode(DATA).decode()
+URL_SAFE = base64.urlsafe_b64encode(DATA).decode()
 
 
 class Row(typing_extensions.TypedDict):
@@ -138,6 +139,16 @@ def test_types_of_encoded_bytes_keep_their_schema():
     assert "contentEncoding" not in entry.form_schema["properties"]["value"]
 
 
+@dataclass
+class Loose:
+    data: Any
+
+
+class LooseHex(BaseModel):
+    model_config = ConfigDict(ser_json_bytes="hex")
+    data: Any
+
+
 @pytest.mark.parametrize(
     ("annotation", "value", "written"),
     [
@@ -146,9 +157,16 @@ def test_types_of_encoded_bytes_keep_their_schema():
         (Upload, Upload(data=DATA, parts=[b"a"]), {"data": TEXT, "parts": ["YQ=="]}),
         (Hex, Hex(data=DATA), {"data": DATA.hex()}),
         (Plain, Plain(data=b"a"), {"data": "a"}),
+        # Of no declared type.
+        (dict, {"data": DATA}, {"data": URL_SAFE}),
+        (dict[str, Any], {"data": [DATA]}, {"data": [URL_SAFE]}),
+        (dict[str, object], {"data": bytearray(DATA)}, {"data": URL_SAFE}),
+        (Loose, Loose(DATA), {"data": URL_SAFE}),
+        (LooseHex, LooseHex(data=DATA), {"data": DATA.hex()}),
+        (Any, {"data": DATA}, {"data": URL_SAFE}),
     ],
 )
-def test_bytes_in_declared_results_are_written_in_base64(annotation: Any, value: Any, written: Any):
+def test_bytes_in_results_are_written_in_base64(annotation: Any, value: Any, written: Any):
     site = Site()
 
     def tool() -> Any:

@@ -73,9 +73,10 @@ def test_arguments_are_described_as_pydantic_describes_them(fields: list[tuple[A
         for n, (annotation, default) in enumerate(fields)
         if default in (EMPTY, None) or is_plain_value(default, annotation)
     ]
-    arguments = adapt_arguments(parameters, "here", PlainConverter())
+    rules = PlainConverter()
+    arguments = adapt_arguments(parameters, "here", rules)
 
-    written = input_schema(arguments, parameters, "here")
+    written = input_schema(arguments, parameters, "here", rules)
 
     generated = schema_of(arguments.adapter)
     for each in parameters:

@@ -378,3 +378,42 @@ def test_icons_may_be_given_as_objects(site: Site):
         icon,
         icon,
     )
+
+
+class Reporting(PlainConverter):
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def report(self, text: str) -> None:
+        self.texts.append(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "mime_type", "fault"),
+    [
+        ("iVBORw0KGgo=", "image/png", "image/png and returned text: return the content as bytes"),
+        ("{'a': 1}", "application/json", "application/json and returned text that is not JSON"),
+        ("", "application/geo+json; charset=utf-8", "returned text that is not JSON"),
+        (b"\x89PNG", "image/png", None),
+        ("<svg/>", "image/svg+xml", None),
+        ('{"a": 1}', "application/json", None),
+        ({"a": 1}, "application/json", None),
+        ("{'a': 1}", "text/plain", None),
+        ("{'a': 1}", None, None),
+    ],
+)
+def test_a_text_that_is_not_of_its_mime_type_is_reported_once(
+    value: Any, mime_type: str | None, fault: str | None
+):
+    converter = Reporting()
+    site = Site(converter)
+
+    def handle():
+        return value
+
+    entry = site.register_resource(URI, handle, mime_type=mime_type)
+    for _ in range(2):
+        assert list(entry.convert(value, URI).contents)
+
+    assert len(converter.texts) == (fault is not None)
+    assert all("handle (" in text and str(fault) in text for text in converter.texts)

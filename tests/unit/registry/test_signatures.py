@@ -27,6 +27,7 @@ from django_mcp.registry.signatures import (
     read_docs,
     read_signature,
 )
+from django_mcp.server.memory import NoValidators
 from tests.support.registry import Ctx, HttpRequest, Site, User
 
 # Under names of their own, so that the older spellings are tested as well.
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def read(function: Any) -> Any:
-    return read_signature(function, lambda annotation: None)
+    return read_signature(function, lambda annotation: None, NoValidators())
 
 
 def names(function: Any) -> list[str]:

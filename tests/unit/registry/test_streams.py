@@ -2,12 +2,13 @@
 
 import io
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.files.base import ContentFile
-from django.http import FileResponse, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http import FileResponse, Http404, HttpResponse, JsonResponse, StreamingHttpResponse
 
 from django_mcp.execution.values import DJANGO_CONVERTER
 from django_mcp.protocol.content import File
@@ -61,6 +62,14 @@ def test_a_file_in_a_dict_or_a_list_is_refused(path: Path):
                 call(value)
 
 
+@pytest.mark.parametrize("returns", [EMPTY, Any, list[int]])
+def test_an_exception_for_a_response_is_to_be_raised(returns: Any):
+    with pytest.raises(ReturnError, match="an exception, Http404: raise it instead"):
+        call(Http404("Nothing is there."), returns)
+
+
+# The end of a response closes old connections.
+@pytest.mark.django_db
 @pytest.mark.parametrize("returns", [EMPTY, list[str], list[bytes]])
 @pytest.mark.parametrize(
     "make",
@@ -77,6 +86,21 @@ def test_a_response_of_http_is_refused_with_a_hint(path: Path, make: Any, return
     with pytest.raises(ReturnError, match=r"a response of HTTP.*return its data"):
         call(response, returns)
     response.close()
+
+
+class Received:
+    """A response as libraries for HTTP return it: an iterable of its parts."""
+
+    status_code = 200
+
+    def __iter__(self) -> Iterator[str]:
+        yield "a"
+
+
+@pytest.mark.parametrize("returns", [EMPTY, list[str]])
+def test_a_response_that_another_library_received_is_refused_too(returns: Any):
+    with pytest.raises(ReturnError, match=r"a response of HTTP.*return its data"):
+        call(Received(), returns)
 
 
 def test_a_resource_and_a_prompt_refuse_an_open_file_too(path: Path):

@@ -202,6 +202,7 @@ def test_other_names_are_rejected(site: Site, name: Any):
         ({"title": 5}, "title= cannot be 5. It must be a string"),
         ({"description": 5}, "description= cannot be 5. It must be a string"),
         ({"meta": "x"}, "meta= cannot be 'x'. It must be a dict"),
+        ({"meta": {"x": object()}}, "meta= has no form in JSON"),
         ({"throttle": "x"}, "throttle= cannot be 'x'. It must be a number, / and s, m, h or d"),
         ({"task": "often"}, "It must be 'never', 'allowed', 'required' or 'auto'"),
         ({"icons": "https://x/y.png"}, "icons= cannot be 'https://x/y.png'. It must be a list of"),

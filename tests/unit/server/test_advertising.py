@@ -89,3 +89,54 @@ async def test_a_handler_sees_the_clients_extensions(
     result = await client.result("tools/call", {"name": "look", "_meta": meta})
 
     assert result["content"][0]["text"] == str(seen)
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        (("elicitaton",), "Did you mean 'elicitation'?"),
+        (("tools",), "There are elicitation, experimental"),
+        (("elicitation.url",), "Write client_supports('elicitation', 'url')."),
+        (("elicitation", "link"), "It has form, url."),
+        (
+            ("io.modelcontextprotocol/ui",),
+            "client_supports('extensions', 'io.modelcontextprotocol/ui')",
+        ),
+    ],
+)
+async def test_a_capability_that_no_client_declares_is_an_error(
+    server: BaseServer, caplog: pytest.LogCaptureFixture, path: tuple[str, ...], told: str
+):
+    """The handler would take every client for one that lacks it."""
+
+    @server.tool
+    def look(ctx: Context) -> bool:
+        return ctx.client_supports(*path)
+
+    result = await WireClient(server, V2026_07_28).call("look")
+
+    assert result["isError"] is True
+    assert told in caplog.text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("elicitation",),
+        ("elicitation", "url"),
+        ("sampling", "tools"),
+        ("roots", "listChanged"),
+        ("extensions", "com.example/x"),
+        ("experimental", "logLevel"),
+    ],
+)
+async def test_a_capability_that_this_client_lacks_is_no_error(
+    server: BaseServer, path: tuple[str, ...]
+):
+    @server.tool
+    def look(ctx: Context) -> bool:
+        return ctx.client_supports(*path)
+
+    result = await WireClient(server, V2026_07_28).call("look")
+
+    assert result["structuredContent"] is False

@@ -83,6 +83,22 @@ async def test_no_client_writes_a_line_of_its_own(
     assert "forged" not in caplog.text
 
 
+async def test_a_logger_that_discards_the_lines_is_reported_once(
+    logged: MCPServer, caplog: pytest.LogCaptureFixture
+):
+    """As Django's own logging does, where `LOGGING` says nothing about it."""
+    caplog.set_level(logging.WARNING, "django_mcp.access")
+    client = WireClient(logged, V2026_07_28)
+
+    for _ in range(2):
+        await client.send("tools/call", {"name": "find_orders"})
+
+    assert read(caplog) == []
+    told = [each for each in caplog.messages if "ACCESS_LOG" in each]
+    assert len(told) == 1
+    assert "LOGGING" in told[0]
+
+
 async def test_it_is_off_by_default(settings: Any, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO, "django_mcp.access")
 

@@ -100,6 +100,19 @@ async def test_what_opentelemetry_would_log_of_a_client_is_not_passed_on(
     assert text.endswith(str({"traceparent": PARENT} if meta.get("traceparent") == PARENT else {}))
 
 
+@pytest.mark.parametrize(("length", "is_passed_on"), [(512, True), (513, False)])
+async def test_a_long_tracestate_is_ignored(server: MCPServer, length: int, is_passed_on: bool):
+    """Spans that wait to be exported keep it, and there may be 10,000 of them."""
+    first = "a=" + "x" * 254
+    state = f"{first},b=" + "y" * (length - len(first) - 3)
+
+    text = await call(server, "inline", {"traceparent": PARENT, "tracestate": state})
+
+    assert len(state) == length
+    assert (state in text) is is_passed_on
+    assert text.startswith("0af7651916cd43dd8448eb211c80319c b7ad6b7169203331")
+
+
 async def test_a_whole_trace_context_is_passed_on(server: MCPServer):
     given = {
         "traceparent": PARENT,

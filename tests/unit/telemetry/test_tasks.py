@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from celery import Celery
 from opentelemetry import trace
 from opentelemetry.trace import SpanContext, SpanKind, StatusCode
 
@@ -133,3 +134,32 @@ async def test_a_call_that_becomes_a_task_is_followed(server: MCPServer):
     [run] = find_spans(server.name, "execute_tool grow")
     assert [identify(link.context) for link in run.links] == [identify(call.context)]
     assert (run.attributes or {})["django_mcp.outcome"] == "done"
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+async def test_a_run_through_celery_links_to_its_call(native: Any):
+    app = Celery("tests", set_as_current=True)
+    # Threads other than this one look for the default, which an app of another test may still be.
+    app.set_default()
+    app.conf.task_always_eager = True
+    runner = "django_mcp.extensions.tasks.celery.CeleryRunner"
+    native.DJANGO_MCP = {**native.DJANGO_MCP, "TASK_RUNNER": runner}
+    server = make_server()
+
+    @server.tool(task="allowed")
+    def report() -> str:
+        return "done"
+
+    client = Modern(server)
+    await client.until(await client.create("report"), "completed")
+    app.close()
+
+    [call] = find_spans(server.name, "tools/call report")
+    [run] = find_spans(server.name, "execute_tool report")
+    assert [identify(link.context) for link in run.links] == [identify(call.context)]
+    assert run.parent is None
+    assert run.context is not None
+    assert identify(run.context)[0] != identify(call.context)[0]
+    [(_, point)] = find_points("django_mcp.task.duration", server.name)
+    assert point.count == 1

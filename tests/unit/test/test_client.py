@@ -180,15 +180,19 @@ def test_a_disabled_tool_is_reported():
     assert raised.value.__notes__ == ["'refund' is registered, but disabled in the admin."]
 
 
-@pytest.mark.parametrize("is_debug", [True, False])
-def test_the_log_says_with_debug_why_an_entry_is_hidden(
-    is_debug: bool, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("is_debug", "level", "told"),
+    [(True, "WARNING", ["WARNING"]), (False, "DEBUG", ["DEBUG"]), (False, "INFO", [])],
+)
+def test_the_log_says_why_an_entry_is_hidden(
+    is_debug: bool, level: str, told: list[str], caplog: pytest.LogCaptureFixture
 ):
+    caplog.set_level(level, logger="django_mcp")
     with override_settings(DEBUG=is_debug), pytest.raises(UnknownTool) as raised:
         MCPClient(SERVER).call("staff_report")
 
-    told = [message for message in caplog.messages if "staff_report is registered" in message]
-    assert len(told) == is_debug
+    records = [each for each in caplog.records if "staff_report is registered" in each.message]
+    assert [each.levelname for each in records] == told
     assert str(raised.value) == "Unknown tool: staff_report"
 
 

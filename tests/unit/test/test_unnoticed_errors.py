@@ -76,10 +76,35 @@ def test_other_ways_to_look_are_reported(client: MCPClient, look: Callable[[str]
         look(client.call("add", x=1).text)
 
 
+WEAK_LOOKS: dict[str, Callable[[CallResult], Any]] = {
+    "assertTrue": lambda called: unittest.TestCase().assertTrue(called.text),  # noqa: PT009
+    "bool": lambda called: not called.text,
+    "len": lambda called: len(called.text) > 1,
+    "strip": lambda called: bool(called.text.strip()),
+    "unequal": lambda called: called.text != "",
+    "equal": lambda called: called.text == "42",
+    "startswith": lambda called: called.text.startswith("42"),
+    "endswith": lambda called: called.text.endswith("42"),
+    "content": lambda called: bool(called.content),
+    "length of content": lambda called: len(called.content) == 1,
+}
+
+
+@pytest.mark.parametrize("look", WEAK_LOOKS.values(), ids=WEAK_LOOKS)
+def test_a_look_that_any_error_passes_is_reported(
+    client: MCPClient, look: Callable[[CallResult], Any]
+):
+    with pytest.warns(UnnoticedError, match=r"call of 'add' failed.*is_error"):
+        look(client.call("add", x=1))
+
+
 NOTICES: dict[str, Callable[[CallResult], Any]] = {
     "is_error": lambda called: called.is_error,
     "bool": bool,
     "text": lambda called: "unknown" in called.text,
+    "equal": lambda called: called.text == str(called.text),
+    "startswith": lambda called: called.text.startswith(str(called.text)[:5]),
+    "endswith": lambda called: called.text.endswith(str(called.text)[-5:]),
 }
 
 
@@ -95,6 +120,8 @@ def test_an_error_that_was_noticed_is_not_reported(
 
     assert "secret" not in called.text
     assert "secret" not in text
+    assert called.text
+    assert called.content
 
 
 @pytest.mark.usefixtures("no_warnings")

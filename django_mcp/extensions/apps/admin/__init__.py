@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 
-from django_mcp.extensions.apps.core.app import EXTENSION, MIME_TYPE, App, Shown
+from django_mcp.extensions.apps.core.app import EXTENSION, MIME_TYPE, App, shown_of
 from django_mcp.protocol.json import JSONObject
 from django_mcp.registry.entries import Entry
 
@@ -23,12 +23,6 @@ CLIENT_EXTENSIONS: JSONObject = {EXTENSION: {"mimeTypes": [MIME_TYPE]}}
 def find_badges(entry: Entry) -> list[Any]:
     """Return the badges of an entry in the catalogue."""
     return [_("app")] if find_app(entry) is not None or "ui" in (entry.meta or {}) else []
-
-
-def shown_of(entry: Entry) -> Shown:
-    """Return how an entry is shown by hosts."""
-    shown: Shown = entry.extensions.get(EXTENSION, Shown())
-    return shown
 
 
 def find_app(entry: Entry | None) -> App | None:

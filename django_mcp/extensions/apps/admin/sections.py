@@ -18,7 +18,7 @@ from django.views.decorators.http import require_POST
 from django_mcp import __version__
 from django_mcp.admin.base import get_server_or_404, require_permissions
 from django_mcp.admin.texts import escape_invisible
-from django_mcp.extensions.apps.admin import find_app, shown_of
+from django_mcp.extensions.apps.admin import find_app
 from django_mcp.extensions.apps.admin.as_user import (
     PARAMETER,
     call_view,
@@ -29,7 +29,7 @@ from django_mcp.extensions.apps.admin.as_user import (
     make_request,
     note_preview,
 )
-from django_mcp.extensions.apps.core.app import EXTENSION, App, Csp
+from django_mcp.extensions.apps.core.app import EXTENSION, App, Csp, shown_of
 from django_mcp.extensions.apps.core.extension import AppsExtension
 from django_mcp.inprocess.results import MCPError
 from django_mcp.pages.policy import HEADER

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from django_mcp.extensions.apps.core.confirm import OUTCOME, PAGE, Confirm, read_confirm
 from django_mcp.protocol.json import JSONObject, present
-from django_mcp.registry.entries import Find, ToolEntry
+from django_mcp.registry.entries import Entry, Find, ToolEntry
 
 EXTENSION: Final = "io.modelcontextprotocol/ui"
 """Source: SEP-1865, MCP Apps."""
@@ -249,6 +249,15 @@ class Shown:
     sends_to: str | None = None
     sends_into: str | None = None
     confirm: Confirm | None = None
+
+
+def shown_of(entry: Entry) -> Shown:
+    """Return what an entry has with hosts that show pages."""
+    shown: Shown = entry.extensions.get(EXTENSION, _NOTHING_SHOWN)
+    return shown
+
+
+_NOTHING_SHOWN: Final = Shown()
 
 
 def read_shown(value: Any) -> Shown:

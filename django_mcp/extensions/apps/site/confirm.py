@@ -8,8 +8,8 @@ from django.db.models import Model
 from django.utils.translation import gettext as _
 
 from django_mcp import ToolError
+from django_mcp.agreement import Agreement, read_state
 from django_mcp.context import Context
-from django_mcp.contrib.confirming import Agreement, read_state
 from django_mcp.extensions.apps.core.confirm import Confirmed
 from django_mcp.extensions.apps.site.values import find_terms, on_one_line
 from django_mcp.protocol.json import JSONObject, encode

@@ -14,7 +14,7 @@ from django.forms.utils import to_current_timezone
 from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
 
-from django_mcp.contrib.model_forms import offered_fields
+from django_mcp.forms import offered_fields
 from django_mcp.protocol.json import encode
 
 MAX_CHOICES = 200

@@ -12,9 +12,9 @@ from django.db.models import Model
 from django.forms import BaseForm, BaseModelForm, FileField
 
 from django_mcp.context import Context
-from django_mcp.contrib.model_forms import FormProblem, bind_form, check_form, form_schema
-from django_mcp.contrib.short_schemas import without_labels
 from django_mcp.extensions.apps.core.app import App
+from django_mcp.forms import FormProblem, bind_form, check_form, form_schema
+from django_mcp.forms.labels import without_labels
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry import hints
 from django_mcp.registry.access import ObjectCheck, read_check

@@ -12,7 +12,6 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy
 
 from django_mcp.context import Context
-from django_mcp.contrib.generated import object_schema
 from django_mcp.extensions.apps.core.app import (
     EXTENSION,
     FORM_FRAGMENT,
@@ -29,6 +28,7 @@ from django_mcp.protocol.errors import Refusal, Refused, ToolError
 from django_mcp.protocol.json import JSONObject, encode
 from django_mcp.protocol.results import ToolResult
 from django_mcp.registry.entries import ANSWERS, ToolEntry
+from django_mcp.registry.object_schemas import object_schema
 from django_mcp.registry.problems import ArgumentErrors, RegistrationError
 from django_mcp.server.exchange.call import Failure
 from django_mcp.server.handlers.call_checks import check_call

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.template import Node, TemplateDoesNotExist, TemplateSyntaxError
-from django.template.base import FilterExpression, Template, Variable
+from django.template.base import FilterExpression, Template, Variable, VariableNode
 from django.template.defaulttags import ForNode, IfNode, WithNode
 from django.template.loader import get_template
 from django.template.loader_tags import IncludeNode
@@ -147,6 +148,58 @@ def find_lookups(name: str, roots: Mapping[str, Sequence[Typed]]) -> Iterator[Lo
     yield from _read_template(name, {key: [*values] for key, values in roots.items()}, 0)
 
 
+_BOUND = re.compile(r"(?:\bas\s+|\bfor\s+|,\s*)(\w+)|(\w+)\s*=")
+"""The names that a tag may give a value, in its text."""
+
+_OWN_TAGS = ("django.template", "django.templatetags", "django_mcp.")
+
+
+def find_free(name: str) -> Iterator[Variable]:
+    """Yield the variables that a template shows or loops over, and whose names it gives no value itself."""
+    template = _find_own(name)
+    bound = set() if template is None else find_bound(template.source)
+    for node in [] if template is None else template.nodelist.get_nodes_by_type(Node):
+        if isinstance(node, VariableNode | ForNode):
+            shown: Any = node.sequence if isinstance(node, ForNode) else node.filter_expression
+            names = {getattr(function, "__name__", "") for function, _ in shown.filters}
+            variable = shown.var
+            if (
+                isinstance(variable, Variable)
+                and variable.lookups
+                and variable.lookups[0] not in bound
+                and not names & {"default", "default_if_none"}
+            ):
+                yield variable
+
+
+def find_variables(name: str) -> Iterator[Variable]:
+    """Yield the variables of a template, also those in its conditions."""
+    template = _find_own(name)
+    for node in [] if template is None else template.nodelist.get_nodes_by_type(Node):
+        for expression in _find_expressions(vars(node)):
+            yield from _find_variables(expression)
+
+
+def find_bound(source: str) -> set[str]:
+    """Return the names that the tags of a template may give a value."""
+    return {part for tag in _TAG.findall(source) for found in _BOUND.findall(tag) for part in found}
+
+
+def _find_own(name: str) -> Template | None:
+    """Return a template; None if it has other tags than those of Django and this package, which may set variables."""
+    try:
+        template = getattr(get_template(name), "template", None)
+    except (TemplateDoesNotExist, TemplateSyntaxError):
+        return None
+    if not isinstance(template, Template):
+        return None
+    nodes = template.nodelist.get_nodes_by_type(Node)
+    return template if all(type(node).__module__.startswith(_OWN_TAGS) for node in nodes) else None
+
+
+_TAG = re.compile(r"\{%(.*?)%\}", re.DOTALL)
+
+
 Variables = dict[str, list[Typed]]
 
 
@@ -187,7 +240,7 @@ def _read_inside(node: Node, variables: Variables, depth: int) -> Iterator[Looku
             yield from _read_nodes(nodes, variables, depth)
         return
     # Another tag may give the variables other values.
-    if type(node).__module__.startswith(("django.template", "django.templatetags", "django_mcp.")):
+    if type(node).__module__.startswith(_OWN_TAGS):
         for name in node.child_nodelists:
             yield from _read_nodes(getattr(node, name, ()) or (), variables, depth)
 

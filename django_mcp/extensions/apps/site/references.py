@@ -12,20 +12,28 @@ from functools import cached_property
 
 from django.template.loader import render_to_string
 
-from django_mcp.extensions.apps.core.app import EXTENSION, App, Shown
+from django_mcp.extensions.apps.core.app import EXTENSION, App, Shown, shown_of
 from django_mcp.extensions.apps.site.called import find_called
 from django_mcp.extensions.apps.site.examine import REFERENCES, Examined, examine
-from django_mcp.extensions.apps.site.lookups import Lookup, Typed, find_lookups, may_have
+from django_mcp.extensions.apps.site.lookups import Lookup, Typed, find_free, find_lookups, may_have
 from django_mcp.extensions.apps.site.ready.naming import find_actions
 from django_mcp.extensions.apps.site.sources import read_sources
 from django_mcp.registry.entries import Entry, ToolEntry
-from django_mcp.registry.problems import did_you_mean
+from django_mcp.registry.problems import did_you_mean, find_near
 
 _TEXT = "data-mcp-text"
 _AFTER = "data-mcp-after"
 
 _VALUE = r"""\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>=`]+))"""
 _REFERENCE = re.compile(rf"(?<![\w-])({'|'.join(REFERENCES)}){_VALUE}")
+_PREFIX = "data-mcp-"
+_ATTRIBUTE = re.compile(rf"(?<![\w-]){_PREFIX}[\w-]+")
+_ATTRIBUTES = frozenset(
+    "after args bad-json call changed chart clear decline declined done empty error errors field filter focus form into late loading "  # noqa: SIM905 - names
+    "part points question reads result sending status submit swap text with".split()
+)
+"""What the script of a page reads or writes, after the prefix."""
+
 _ID = re.compile(rf"(?<![\w-])id{_VALUE}")
 _IN_SELECTOR = re.compile(r"#([\w-]+)")
 _COMMENT = re.compile(
@@ -116,6 +124,12 @@ class _Template:
         return ids | self.examined.ids.keys()
 
     @cached_property
+    def unknown_attributes(self) -> set[str]:
+        """The attributes that are named as those of this package are, and are none of them."""
+        names = {name for source in self.sources for name in _ATTRIBUTE.findall(source)}
+        return names - {_PREFIX + name for name in _ATTRIBUTES}
+
+    @cached_property
     def makes_elements(self) -> bool:
         """Whether it may have elements that are not in its text."""
         return bool(_MAKES_ELEMENTS.search(self.examined.script)) or self._writes_elements()
@@ -165,6 +179,11 @@ class _Page:
     def find_lost(self, template: _Template) -> Iterator[Lost]:
         if template.name.startswith(_OWN):
             return
+        for name in sorted(template.unknown_attributes):
+            near = find_near(name.removeprefix(_PREFIX), _ATTRIBUTES, cutoff=0.75)
+            if near:
+                hint = f"Did you mean {_PREFIX + near[0]!r}?"
+                yield Lost(template.name, name, "nothing reads this attribute", hint)
         for name, value in template.find_references(is_page=template is self.template):
             reference = f'{name}="{value}"'
             for problem, hint in self._find_problems(name, value):
@@ -252,7 +271,7 @@ class _Reader:
         while left or names:
             for tool in left:
                 reached[tool.name] = tool
-                shown: Shown = tool.extensions.get(EXTENSION, Shown())
+                shown = shown_of(tool)
                 names |= {shown.sends_to} if shown.sends_to else set()
                 if (app := shown.app) is None:
                     continue
@@ -295,6 +314,12 @@ class _Reader:
             }
             for lookup in find_lookups(name, roots):
                 yield _to_lost(name, lookup)
+            # Another class of apps, the site's function, and a tool by its context may add variables.
+            if all(
+                type(app) is App and app.context is None and not tool.handler.injections
+                for tool, app in uses
+            ):
+                yield from _find_unset(name, roots["result"])
 
     def _find_shown(self) -> Iterator[tuple[ToolEntry, Shown]]:
         for tool in self.tools.values():
@@ -315,3 +340,23 @@ def _to_lost(template: str, lookup: Lookup) -> Lost:
         f"Name {what}.{near}",
         is_value=True,
     )
+
+
+_GIVEN = ("result", "arguments", "tool", "user")
+"""The variables of a part."""
+
+
+def _find_unset(template: str, results: Iterable[Typed]) -> Iterator[Lost]:
+    """Yield variables that are always empty: members of the result without it, and misspelt names of what is given."""
+    members = {name for result in results for name in result.members}
+    for variable in find_free(template):
+        text = str(variable.var)
+        name = text.partition(".")[0]
+        if name in _GIVEN:
+            continue
+        hint = f"Write result.{text}." if name in members else ""
+        if not hint and (near := find_near(name, _GIVEN[:2], cutoff=0.75)):
+            hint = f"Did you mean {near[0]!r}?"
+        if hint:
+            problem = f"nothing gives the part a variable {name!r:.80}"
+            yield Lost(template, text, problem, hint, is_value=True)

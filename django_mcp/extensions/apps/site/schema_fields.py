@@ -10,7 +10,6 @@ from typing import Any
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 
-from django_mcp.contrib.short_schemas import LABELS
 from django_mcp.extensions.apps.site.form_fields import (
     ITEMS,
     JSON,
@@ -24,6 +23,7 @@ from django_mcp.extensions.apps.site.form_fields import (
     write_moment,
 )
 from django_mcp.extensions.apps.site.values import label_of
+from django_mcp.forms.labels import LABELS
 from django_mcp.protocol.json import JSONObject
 
 

@@ -15,9 +15,14 @@ def read_sources(name: str) -> list[str]:
 
     Templates of other engines than Django's have none, nor have those with a fault.
     """
+    return list(read_named_sources(name).values())
+
+
+def read_named_sources(name: str) -> dict[str, str]:
+    """Do as `read_sources` does; return the sources by the names of their templates."""
     sources: dict[str, str] = {}
     _read(name, sources)
-    return list(sources.values())
+    return sources
 
 
 def _read(name: str, sources: dict[str, str]) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from django_mcp.extensions.apps.core.app import EXTENSION, App, Shown
+from django_mcp.extensions.apps.core.app import App, shown_of
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.servers import MCPServer
 
@@ -29,17 +29,16 @@ def prepare(
 
 def register_companion(server: MCPServer, entry: ToolEntry) -> None:
     """Register the tool that shows the form of another, if that has one."""
-    shown: Shown | None = entry.extensions.get(EXTENSION)
-    if shown is None or shown.opening is None:
+    opening = shown_of(entry).opening
+    if opening is None:
         return
     from django_mcp.extensions.apps.site.forms import register_opening_tool
 
-    register_opening_tool(server, entry, shown.opening)
+    register_opening_tool(server, entry, opening)
 
 
 def remove_companion(server: MCPServer, name: str) -> None:
     """Remove the tool that shows the form of another."""
     for tool in list(server._registry.registered["tools"].values()):
-        shown = tool.extensions.get(EXTENSION)
-        if isinstance(shown, Shown) and shown.sends_to == name:
+        if shown_of(tool).sends_to == name:
             server._registry.remove("tools", tool.name)

@@ -13,7 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from django_mcp.extensions.skills.core.front_matter import FrontMatterError, read_front_matter
+from django_mcp.extensions.skills.core.front_matter import (
+    MAX_FRONT_MATTER_BYTES,
+    FrontMatterError,
+    read_front_matter,
+)
 from django_mcp.extensions.skills.core.skill import (
     MAX_BYTES,
     MAX_FILES,
@@ -43,6 +47,15 @@ def _is_ignored(name: str) -> bool:
     return name.startswith(".") or name in _IGNORED
 
 
+def _is_text_of_skill(name: str) -> bool:
+    """Return whether a file may be the instructions of a skill, by its name: a README is about skills."""
+    return name.casefold().endswith(".md") and not name.casefold().startswith("readme.")
+
+
+def _shown(place: Path) -> str:
+    return os.fsencode(place).decode("utf-8", "backslashreplace")
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Why a skill is not served.
@@ -64,6 +77,8 @@ class Found:
 
     skills: list[Skill] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    without_skill: list[str] = field(default_factory=list)
+    """Folders with Markdown files, of which neither they nor one inside of them is a skill."""
 
 
 @dataclass(slots=True)
@@ -125,8 +140,7 @@ class _FolderReader:
             if draft.failed:
                 return
             draft.failed = True
-        shown = os.fsencode(place).decode("utf-8", "backslashreplace")
-        self.found.problems.append(Problem(kind, shown, text))
+        self.found.problems.append(Problem(kind, _shown(place), text))
 
     def _visit(
         self, folder: Path, parts: tuple[str, ...], outer: _Draft | None, drafts: list[_Draft]
@@ -136,27 +150,56 @@ class _FolderReader:
             return
         entries = self._list(folder, outer)
         names = {entry.name for entry in entries}
+        before = len(drafts), len(self.found.problems)
         draft = outer
         if SKILL_FILE in names and parts:
             draft = _Draft(path="/".join(parts), folder=folder, outer=outer)
             drafts.append(draft)
-        elif outer is None and (
-            wrong := [name for name in names if name.casefold() == SKILL_FILE.casefold()]
-        ):
-            text = f"write {SKILL_FILE} in just this way"
-            if SKILL_FILE in names:
-                text = "a skill has a folder of its own below this one"
-            self._note("name", folder / wrong[0], text)
+        elif outer is None:
+            self._note_wrong_name(folder, names)
         for entry in entries:
             place = folder / entry.name
             if entry.is_dir(follow_symlinks=False):
                 self._visit(place, (*parts, entry.name), draft, drafts)
             elif draft is not None and not draft.failed:
                 self._add(draft, place, entry)
-            elif entry.is_symlink() and place.is_dir() and (place / SKILL_FILE).exists():
-                self._note("link", place, "it is a symbolic link: move the folder here")
+            else:
+                self._look_for_skill(place, entry, draft)
         if draft is not None and draft is not outer:
             self._finish(draft)
+        if draft is None and parts and before == (len(drafts), len(self.found.problems)):
+            self._note_no_skill(folder, names)
+
+    def _note_wrong_name(self, folder: Path, names: set[str]) -> None:
+        wrong = [name for name in names if name.casefold() == SKILL_FILE.casefold()]
+        if wrong:
+            text = f"write {SKILL_FILE} in just this way"
+            if SKILL_FILE in names:
+                text = "a skill has a folder of its own below this one"
+            self._note("name", folder / wrong[0], text)
+
+    def _note_no_skill(self, folder: Path, names: set[str]) -> None:
+        if any(map(_is_text_of_skill, names)):
+            self.found.without_skill.append(_shown(folder))
+
+    def _look_for_skill(self, place: Path, entry: os.DirEntry[str], draft: _Draft | None) -> None:
+        """Note a link to a skill, and a file that is written as a skill is, in no folder of its own."""
+        if entry.is_symlink():
+            if place.is_dir() and (place / SKILL_FILE).exists():
+                self._note("link", place, "it is a symbolic link: move the folder here")
+            return
+        is_known = draft is not None or entry.name.casefold() == SKILL_FILE.casefold()
+        if is_known or not (_is_text_of_skill(entry.name) and entry.is_file(follow_symlinks=False)):
+            return
+        try:
+            with place.open("rb") as file:
+                start = file.read(2 * MAX_FRONT_MATTER_BYTES)
+            front_matter = read_front_matter(start.decode("utf-8", "replace"))
+        except (OSError, FrontMatterError):
+            return
+        if {"name", "description"} <= front_matter.keys():
+            text = f"a skill is a folder: move the file to {place.stem}/{SKILL_FILE}"
+            self._note("name", place, text)
 
     def _list(self, folder: Path, draft: _Draft | None) -> list[os.DirEntry[str]]:
         """Return what is in a folder, in the order of names, without what is never served."""

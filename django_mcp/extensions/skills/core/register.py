@@ -6,7 +6,12 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
-from django_mcp.extensions.skills.core.front_matter import write_front_matter
+from django_mcp.extensions.skills.core.front_matter import (
+    FENCE,
+    FrontMatterError,
+    read_front_matter,
+    write_front_matter,
+)
 from django_mcp.extensions.skills.core.skill import (
     EXTENSION,
     SKILL_FILE,
@@ -79,7 +84,12 @@ def register_generated(
             raise TypeError(
                 f"a skill returned {type(value).__name__}, not the text of its instructions"
             )
-        return f"{head}\n{value.strip()}\n"
+        text = value.strip()
+        if text.startswith(FENCE) and _has_front_matter(text):
+            raise TypeError(
+                "a skill returned front matter of its own: return the instructions alone, and give @skill the rest"
+            )
+        return f"{head}\n{text}\n"
 
     # With the parameters of the function, which the server fills.
     @wraps(function)
@@ -93,6 +103,14 @@ def register_generated(
     skill = Skill(path=path, front_matter=fields, files=None)
     is_async = is_async_callable(function)
     return _register(entries, skill, generate_async if is_async else generate, **options)
+
+
+def _has_front_matter(text: str) -> bool:
+    """Return whether a text begins with front matter, and not with a line across the page."""
+    try:
+        return not {"name", "description"}.isdisjoint(read_front_matter(text))
+    except FrontMatterError:
+        return False
 
 
 def _register(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any, ClassVar
 
 from asgiref.sync import async_to_sync
@@ -23,6 +24,7 @@ from django_mcp.admin.texts import escape_invisible, show_text
 from django_mcp.extensions.tasks.core.shapes import FINAL
 from django_mcp.extensions.tasks.core.start import SWEPT_AT_ONCE, sweep_tasks
 from django_mcp.extensions.tasks.core.transitions import advance
+from django_mcp.extensions.tasks.site.health import ended_with_worker, without_worker
 from django_mcp.extensions.tasks.site.models import Task
 from django_mcp.known_servers import find_server
 
@@ -37,6 +39,7 @@ class TaskAdmin(ReadOnlyList):
     search_fields = ("tool", "principal_key", BY_USERNAME)
     search_help_text = _("A part of the name of a tool, a user or a principal.")
     date_hierarchy = "created_at"
+    found_by = ("session",)
     ordering = ("-created_at", "-id")
     actions = ("cancel",)
     verbs: ClassVar[dict[str, Any]] = {"cancel": _("Cancel")}
@@ -54,15 +57,12 @@ class TaskAdmin(ReadOnlyList):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
         """Return the tasks, without large columns that are not shown."""
-        return super().get_queryset(request).defer("call", "rounds", "result", "error")
+        return super().get_queryset(request).defer("secret", "call", "rounds", "result", "error")
 
     @without_transaction
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
         """Show the list, once the tasks whose worker has gone have ended, or are left for another."""
-        now = timezone.now()
-        lost = Task.objects.order_by().filter(
-            status=Task.Status.WORKING, leased_until__lt=now, expires_at__gt=now
-        )
+        lost = Task.objects.order_by().filter(without_worker())
         for name in set(lost.values_list("server", flat=True)[:SWEPT_AT_ONCE]):
             server = find_server(name)
             if server is not None:
@@ -70,14 +70,15 @@ class TaskAdmin(ReadOnlyList):
         return super().changelist_view(request, extra_context)
 
     def overview(self, request: HttpRequest) -> Part | None:
-        """Return the tasks that work or wait, and those whose worker has gone."""
+        """Return the tasks that work or wait, and those whose worker has gone, now or in the last hour."""
         if not self.has_view_permission(request):
             return None
         now, url = timezone.now(), self.url_of("task_changelist")
-        tasks = self.get_queryset(request).order_by().exclude(status__in=FINAL)
-        tasks = tasks.filter(expires_at__gt=now)
+        visible = self.get_queryset(request).order_by()
+        tasks = visible.exclude(status__in=FINAL).filter(expires_at__gt=now)
         counts = dict(tasks.values_list("status").annotate(count=Count("pk")))
-        lost = tasks.filter(status=Task.Status.WORKING, leased_until__lt=now).count()
+        lost = visible.filter(without_worker()).count()
+        ended = visible.filter(ended_with_worker(now - timedelta(hours=1))).count()
         waiting = counts.get(Task.Status.INPUT_REQUIRED, 0)
         figure = Figure(
             title=_("Tasks"),
@@ -92,10 +93,21 @@ class TaskAdmin(ReadOnlyList):
             "The workers of %(count)s tasks have gone.",
             lost,
         )
-        trouble = Trouble(text=text % {"count": show_number(lost)}, url=url, is_severe=True)
-        return Part(
-            figures=(figure,), troubles=(trouble,) if lost else (), is_used=bool(counts) or None
+        ended_text = ngettext(
+            "%(count)s task failed in the last hour, since its worker stopped.",
+            "%(count)s tasks failed in the last hour, since their workers stopped.",
+            ended,
         )
+        failed_url = f"{url}?status__exact={Task.Status.FAILED}"
+        troubles = [
+            Trouble(text=text % {"count": show_number(count)}, url=url, is_severe=is_severe)
+            for count, text, url, is_severe in (
+                (lost, text, url, True),
+                (ended, ended_text, failed_url, False),
+            )
+            if count
+        ]
+        return Part(figures=(figure,), troubles=troubles, is_used=bool(counts) or None)
 
     def tell_running(
         self, request: HttpRequest, reported: Sequence[Reported]
@@ -172,10 +184,12 @@ class TaskAdmin(ReadOnlyList):
 
 def _cancel(request: HttpRequest, tasks: list[Task]) -> int:
     count = 0
+    keys = [task.pk for task in tasks]
+    ids = dict(Task.objects.filter(pk__in=keys).values_list("pk", "secret"))
     for task in tasks:
         server = find_server(task.server)
         ended = server and async_to_sync(advance)(
-            server.engine, task.pk, lambda each, now_s: each.cancel(now_s)
+            server.engine, ids.get(task.pk, ""), lambda each, now_s: each.cancel(now_s)
         )
         if ended:
             count += 1

@@ -264,6 +264,7 @@ async def _prepare(
     call.entry = entry
     call.is_large = stored.get("is_large", False)
     call.answers = task.read_answers()
+    call.is_recorded = server.ports.find_observer() is not None
     return TaskRun(server, run_id, task, call)
 
 

@@ -41,7 +41,6 @@ from django_mcp.server.exchange.exchange import Exchange
 from django_mcp.server.exchange.quotas import CountLimits
 from django_mcp.server.exchange.session import Session
 from django_mcp.server.extension import NextCall, check_declared
-from django_mcp.server.handlers.turns import LARGE_BYTES
 from django_mcp.server.ports import StoreUnavailable
 from django_mcp.server.services import ServedCall, Services
 
@@ -341,7 +340,7 @@ async def _insert(
         call={
             "arguments": arguments,
             "params": _find_params(call),
-            "is_large": len(call.exchange.body) > LARGE_BYTES,
+            "is_large": call.is_large,
             # The client is kept apart, within its limits.
             "meta": {
                 key: value

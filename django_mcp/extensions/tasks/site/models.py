@@ -8,12 +8,14 @@ from django.utils.translation import gettext_lazy as _
 from django_mcp.models.fields import KeyField
 from django_mcp.models.primary import Table
 from django_mcp.models.sessions import JSONTextField, user_key
+from django_mcp.protocol.sanitize import clean
 
 
 class Task(Table):
     """A call that continues after its request.
 
-    Its primary key is all that protects the tasks of anonymous clients.
+    Its primary key is the digest of the id that clients know. That id is all that protects the tasks of anonymous
+    clients, so the admin does not show it.
     """
 
     class Status(models.TextChoices):
@@ -26,6 +28,7 @@ class Task(Table):
         CANCELLED = "cancelled", _("cancelled")
 
     id = KeyField(_("id"), max_length=64, primary_key=True, editable=False)
+    secret = KeyField(_("id for clients"), max_length=64, db_default="", editable=False)
     server = KeyField(_("server"), max_length=100)
     tool = KeyField(_("tool"), max_length=128)
     principal_key = KeyField(_("principal"), max_length=128, blank=True)
@@ -64,4 +67,4 @@ class Task(Table):
         ]
 
     def __str__(self) -> str:
-        return f"{self.tool} ({self.get_status_display()})"
+        return f"{clean(self.tool, 128)} ({self.get_status_display()})"

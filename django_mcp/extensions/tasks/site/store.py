@@ -32,6 +32,7 @@ from django_mcp.extensions.tasks.core.ports import MAX_KEPT_BYTES_EACH, MAX_KEPT
 from django_mcp.extensions.tasks.core.shapes import FINAL, WORKING
 from django_mcp.extensions.tasks.core.task import Step, Task
 from django_mcp.extensions.tasks.site.models import Task as Row
+from django_mcp.server.exchange.digests import digest_of
 from django_mcp.server.exchange.quotas import CountLimits
 from django_mcp.server.ports import StoreUnavailable
 
@@ -240,7 +241,8 @@ class DatabaseTasks:
     def _change(
         self, task_id: str, deferred: _Deferred, clock: Callable[[], float]
     ) -> tuple[Task, Task] | None:
-        rows = Row.objects.filter(pk=task_id, expires_at__gt=datetime.now(UTC))
+        key = digest_of(task_id)
+        rows = Row.objects.filter(pk=key, expires_at__gt=datetime.now(UTC))
         row = rows.select_for_update().first()
         with self._lock:
             deferred.is_closed = True
@@ -255,7 +257,7 @@ class DatabaseTasks:
         if task is before:
             return None
         columns = _to_columns(task)
-        Row.objects.filter(pk=task_id).update(**{name: columns[name] for name in _CHANGING})
+        Row.objects.filter(pk=key).update(**{name: columns[name] for name in _CHANGING})
         return before, task
 
     async def find_lapsed(self, server: str, limit: int) -> list[Task]:
@@ -277,8 +279,9 @@ class DatabaseTasks:
 
     async def find(self, task_ids: Sequence[str]) -> dict[str, Task]:
         def read() -> dict[str, Task]:
-            rows = Row.objects.filter(pk__in=list(task_ids), expires_at__gt=datetime.now(UTC))
-            return {row.pk: _to_task(row) for row in rows}
+            keys = [digest_of(task_id) for task_id in task_ids]
+            rows = Row.objects.filter(pk__in=keys, expires_at__gt=datetime.now(UTC))
+            return {row.secret: _to_task(row) for row in rows}
 
         shown = self._show(await self._ask(read), task_ids)
         if len(shown) < len(set(task_ids)) and await wait_for_other_writers():
@@ -301,8 +304,9 @@ class DatabaseTasks:
             )
             if after is not None:
                 begun = moment(after[0])
-                rows = rows.filter(Q(created_at__gt=begun) | Q(created_at=begun, pk__gt=after[1]))
-            rows = rows.order_by("created_at", "pk").defer("result")[:limit]
+                later = Q(created_at=begun, secret__gt=after[1])
+                rows = rows.filter(Q(created_at__gt=begun) | later)
+            rows = rows.order_by("created_at", "secret").defer("result")[:limit]
             return [_to_task(row, has_result=False) for row in rows]
 
         tasks_by_id = {task.id: task for task in await self._ask(read)}
@@ -379,7 +383,6 @@ def expired_tasks() -> QuerySet[Row]:
 
 
 _SAME = (
-    "id",
     "server",
     "tool",
     "revision",
@@ -400,6 +403,8 @@ _OPTIONAL = {"owner": "principal_key", "session": "session", "run": "run"}
 def _to_columns(task: Task) -> dict[str, Any]:
     described = task.call.get("principal") or {}
     return {
+        "id": digest_of(task.id),
+        "secret": task.id,
         **{name: getattr(task, name) for name in _SAME},
         **{column: getattr(task, name) or "" for name, column in _OPTIONAL.items()},
         "user_id": described.get("user"),
@@ -422,6 +427,7 @@ def _to_task(row: Row, *, has_result: bool = True) -> Task:
     }
     return Task(
         **values,
+        id=row.secret,
         status_message=row.status_message or None,
         result=None if result is None else bytes(result),
         created_s=row.created_at.timestamp(),

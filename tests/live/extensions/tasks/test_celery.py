@@ -5,104 +5,35 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.backends import Backends, own_postgres
+from tests.support.celery_site import (
+    CAPABILITIES,
+    LIMIT_S,
+    Site,
+    create,
+    request,
+    until_it_is,
+    working,
+)
 from tests.support.http.rawhttp import connect, post
-from tests.support.push.clients import Listener, ask, open_session, standalone
-from tests.support.sites import ROOT, Running, environment, running, tail
+from tests.support.push.clients import Listener, ask, open_session, response_of, standalone
+from tests.support.sites import Running
 from tests.support.wire import META, V2025_11_25, V2026_07_28, headers_for, message
 
-SITE = "tests.support.site.tasks"
-EXTENSION = "io.modelcontextprotocol/tasks"
-LIMIT_S = 40.0
-CAPABILITIES: dict[str, Any] = {"elicitation": {"form": {}}, "extensions": {EXTENSION: {}}}
-
 pytestmark = pytest.mark.services
-
-
-@dataclass(frozen=True, kw_only=True)
-class Site:
-    """A worker, and the environment of a web process that uses it."""
-
-    worker: subprocess.Popen[bytes]
-    folder: Path
-    extra: dict[str, str]
-
-    @contextmanager
-    def web(self) -> Iterator[Running]:
-        log = self.folder / f"web-{time.monotonic_ns()}.log"
-        with running(SITE, "uvicorn", log=log, extra=self.extra) as web:
-            yield web
-
-    def mark(self, name: str) -> Path:
-        return self.folder / name
-
-    async def until_marked(self, name: str) -> None:
-        await until(lambda: self.mark(name).exists(), name)
-
-
-async def until(is_so: Any, what: str) -> None:
-    begun = time.monotonic()
-    while not is_so():
-        assert time.monotonic() - begun < LIMIT_S, f"waited in vain: {what}"
-        await asyncio.sleep(0.02)
 
 
 @pytest.fixture(scope="module")
 def site(
     postgres: tuple[str, int], redis_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Site]:
-    folder = tmp_path_factory.mktemp("celery")
-    own = f"django-mcp-tests-{os.getpid()}"
-    with own_postgres("celery", SITE) as name:
-        shared = Backends(postgres=name, redis=f"{redis_url}/0 {own}")
-        extra = {
-            **shared.environment(),
-            "TASKS_BROKER": f"{redis_url}/0",
-            "TASKS_QUEUE": own,
-            "TASKS_FOLDER": str(folder),
-        }
-        log = folder / "worker.log"
-        with log.open("wb") as output:
-            worker = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "celery", "-A", f"{SITE}.celery_app", "worker"),
-                    *("--concurrency", "2", "--loglevel", "info", "--hostname", f"{own}@%h"),
-                    *("--without-gossip", "--without-mingle"),
-                ],
-                cwd=ROOT,
-                env=environment(SITE, extra),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-        try:
-            deadline = time.monotonic() + LIMIT_S
-            while b" ready." not in log.read_bytes():
-                assert worker.poll() is None, tail(log)
-                assert time.monotonic() < deadline, tail(log)
-                time.sleep(0.05)
-            yield Site(worker=worker, folder=folder, extra=extra)
-            # As an operator would: it finishes its tasks, and exits.
-            worker.send_signal(signal.SIGTERM)
-            assert worker.wait(LIMIT_S) == 0, tail(log)
-            assert "Traceback" not in log.read_text()
-        finally:
-            if worker.poll() is None:
-                os.killpg(worker.pid, signal.SIGKILL)
-                worker.wait()
+    with working(tmp_path_factory.mktemp("celery"), redis_url) as site:
+        yield site
 
 
 @pytest.fixture
@@ -110,14 +41,6 @@ def web(site: Site) -> Iterator[Running]:
     with site.web() as web:
         yield web
     assert "Traceback" not in web.log.read_text()
-
-
-async def request(web: Running, method: str, **params: Any) -> dict[str, Any]:
-    meta = {META + "clientCapabilities": CAPABILITIES}
-    answer = await ask(web, message(method, {**params, "_meta": meta}, revision=V2026_07_28))
-    assert answer.status == 200, answer.body
-    result: dict[str, Any] = answer.json["result"]
-    return result
 
 
 async def tell(web: Running, body: dict[str, Any], headers: dict[str, str]) -> None:
@@ -128,23 +51,6 @@ async def tell(web: Running, body: dict[str, Any], headers: dict[str, str]) -> N
             post("/mcp", json.dumps({"jsonrpc": "2.0", **body}).encode(), found)
         )
     assert taken.status == 202, taken.body
-
-
-async def create(web: Running, name: str, /, **arguments: Any) -> str:
-    made = await request(web, "tools/call", name=name, arguments=arguments)
-    assert (made["resultType"], made["status"]) == ("task", "working")
-    return str(made["taskId"])
-
-
-async def until_it_is(web: Running, task_id: str, status: str) -> dict[str, Any]:
-    begun = time.monotonic()
-    while True:
-        task = await request(web, "tasks/get", taskId=task_id)
-        if task["status"] == status:
-            return task
-        assert task["status"] in ("working", "input_required"), task
-        assert time.monotonic() - begun < LIMIT_S, task
-        await asyncio.sleep(0.05)
 
 
 async def test_a_worker_runs_tasks_created_in_a_web_process(site: Site, web: Running):
@@ -228,7 +134,7 @@ async def test_a_session_gets_status_notifications_and_the_result(site: Site, we
 
     async def result(method: str, **params: Any) -> dict[str, Any]:
         answer = await ask(web, message(method, params, revision=V2025_11_25), **headers)
-        found: dict[str, Any] = answer.json["result"]
+        found: dict[str, Any] = response_of(answer)["result"]
         return found
 
     async with standalone(web, session) as stream:
@@ -248,7 +154,7 @@ async def test_a_session_can_be_asked_while_awaiting_a_task_result(site: Site, w
     own = {"mcp-session-id": await open_session(web, {"elicitation": {"form": {}}})}
     await tell(web, {"method": "notifications/initialized"}, own)
     call = message("tools/call", {"name": "confirm", "task": {"ttl": 60_000}}, revision=V2025_11_25)
-    task_id = (await ask(web, call, **own)).json["result"]["task"]["taskId"]
+    task_id = response_of(await ask(web, call, **own))["result"]["task"]["taskId"]
     waits = message("tasks/result", {"taskId": task_id}, revision=V2025_11_25, id="waits")
     async with connect(web.host, web.port) as client:
         headers = {**headers_for(waits, V2025_11_25), **own}

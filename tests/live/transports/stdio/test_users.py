@@ -29,6 +29,12 @@ from django_mcp.models import APIKey
 print(APIKey.objects.issue(user=User.objects.get(username="ada"), name="desk")[1])
 """
 
+SHOW_ERRORS = """
+from django_mcp.models import ErrorGroup
+for error in ErrorGroup.objects.order_by("name"):
+    print(f"{error.name}:{error.error}:{error.traceback.count('sys.exit')}")
+"""
+
 Django: TypeAlias = Callable[..., str]
 
 
@@ -231,3 +237,17 @@ def test_a_client_sees_only_the_toolsets_that_its_command_names(
 
     assert nothing == reading == set()
     assert of_app == everything != set()
+
+
+def test_calls_that_fail_are_recorded_as_errors(django: Django, database: dict[str, str]) -> None:
+    with Process(extra={**database, "STDIO_RECORDS": "1"}) as client:
+        client.initialize()
+        for tool in ("leave", "aleave"):
+            client.call(tool)
+        client.close_input()
+        client.read_rest()
+        assert client.wait() == 0
+    found = django("shell", "-v", "0", "-c", SHOW_ERRORS).splitlines()
+
+    # Before them is what the site writes to stdout.
+    assert found[-2:] == ["aleave:SystemExit:1", "leave:SystemExit:1"]

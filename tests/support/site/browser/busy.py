@@ -2,8 +2,8 @@
 
 CLEAR = """
 from django_mcp.extensions.tasks.site.models import Task
-from django_mcp.models import APIKey, CallRecord, DisabledEntry, Session, Stream, Worker
-for each in (Session, Stream, Worker, Task, CallRecord, APIKey, DisabledEntry):
+from django_mcp.models import APIKey, CallRecord, DisabledEntry, ErrorGroup, Session, Stream, Worker
+for each in (Session, Stream, Worker, Task, CallRecord, ErrorGroup, APIKey, DisabledEntry):
     each.objects.all().delete()
 """
 
@@ -37,6 +37,10 @@ for number in range(30):
         server="browser-site", method="tools/call", name="greet", outcome="fault", reference="0123456789ab",
         error="django.db.utils.OperationalError", revision="2025-11-25", session=session.pk.hex, user=user,
         client_name="claude-desktop-for-business", client_version="2.14.0", result_chars=123456)
+ErrorGroup.objects.create(
+    fingerprint="b" * 32, server="browser-site", method="tools/call", name="export_all_orders_of_a_year", outcome="fault",
+    kind="fault", error="django.db.utils.OperationalError", place="shop.mcp.export_all_orders_of_a_year", calls=30,
+    first_seen_at=now - timedelta(days=3), last_seen_at=now)
 APIKey.objects.issue(user=admin, name="the laptop that travels")
 DisabledEntry.objects.create(server="browser-site", kind="tools", key="find_products", disabled_by=user)
 DisabledEntry.objects.create(server="browser-site", kind="prompts", key="toast", disabled_by=user)

@@ -1,3 +1,4 @@
+from asyncio import Event
 from typing import Any
 
 from django.contrib import admin
@@ -24,6 +25,13 @@ def whisper(text: str) -> str:
 def shout(text: str) -> str:
     """Say something loudly."""
     return text.upper()
+
+
+@keyed.tool(read_only=True)
+async def listen() -> str:
+    """Never end."""
+    await Event().wait()
+    return ""
 
 
 paged = MCPServer("paged", title="With pages", public=True)
@@ -66,8 +74,20 @@ def silent() -> dict[str, Any]:
     return {}
 
 
+large = MCPServer("large", title="With many tools", public=True)
+for _at in range(300):
+    large.register_tool(
+        lambda: "",
+        name=f"tool_{_at:03}",
+        description="Return nothing.",
+        toolset=f"set-{_at % 25}",
+        read_only=True,
+    )
+
+
 urlpatterns = [
     path("", include("django_mcp.urls")),
+    path("large/", large.urls),
     path("keyed/", keyed.urls),
     path("paged/", paged.urls),
     path("orders/<slug:number>/voucher/", voucher_page, name="voucher"),

@@ -31,5 +31,6 @@ DJANGO_MCP = {
     "PUBLIC": "STDIO_CLOSED" not in os.environ,
     "AUTHENTICATORS": ["django_mcp.auth.authenticators.APIKeyAuthenticator"],
     "MAX_BODY_BYTES": 1_000_000,
+    "RECORD_CALLS": "STDIO_RECORDS" in os.environ,
     "SYNC_THREADS": 4,
 }

@@ -1,3 +1,5 @@
+import os
+
 from tests.support import backends
 from tests.support.site.defaults import *  # noqa: F403  (a settings module is read by its names)
 from tests.support.site.defaults import DJANGO_MCP, INSTALLED_APPS
@@ -13,4 +15,5 @@ DJANGO_MCP = {
     "NAME": "tasks",
     "PUBLIC": True,
     "TASK_RUNNER": "django_mcp.extensions.tasks.celery.CeleryRunner",
+    "TELEMETRY": os.environ.get("TASKS_TELEMETRY", "propagate"),
 }

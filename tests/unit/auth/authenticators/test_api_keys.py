@@ -120,6 +120,20 @@ def test_a_misspelt_scope_is_an_error_and_another_unknown_one_is_logged(
     assert "A key gets the scope 'zzz', which no MCP server names." in caplog.text
 
 
+def test_a_key_that_nothing_accepts_is_logged(
+    server: MCPServer, user: Any, caplog: pytest.LogCaptureFixture
+):
+    issue(user, expires_at=timezone.now() + timedelta(days=1))
+    assert caplog.text == ""
+
+    issue(user, expires_at=timezone.now() - timedelta(days=1))
+    assert "expired at" in caplog.text
+    caplog.clear()
+
+    issue(get_user_model().objects.create_user("gone", is_active=False))
+    assert "A key was made for gone, who is not active" in caplog.text
+
+
 def test_a_misspelt_tool_is_an_error(server: MCPServer, user: Any):
     server.tool(name="look")(lambda: "")
 
@@ -138,6 +152,25 @@ def test_a_key_is_revoked_in_python(server: MCPServer, user: Any):
     assert challenges_of(refuse(server, bearer(text)))
     key.revoke()
     assert APIKey.objects.get().revoked_at == revoked_at
+
+
+@pytest.mark.parametrize("why", ["of an inactive user", "revoked or has expired"])
+def test_the_log_tells_the_holder_of_a_key_why_it_is_refused(
+    server: MCPServer, user: Any, why: str, caplog: pytest.LogCaptureFixture
+):
+    key, text = issue(user)
+    if why == "of an inactive user":
+        get_user_model().objects.update(is_active=False)
+    else:
+        key.revoke()
+
+    refusals = [refuse(server, bearer(text)) for _ in range(3)]
+    guessed = refuse(server, bearer(text[:-1] + ("a" if text[-1] != "a" else "b")))
+
+    # The client cannot tell it from a key that was guessed.
+    assert {each.body for each in refusals} == {guessed.body}
+    told = [each.getMessage() for each in caplog.records]
+    assert told == [f"The API key mcp_{key.prefix} was refused, since it is {why}"]
 
 
 def test_another_scheme_gets_the_right_challenge(server: MCPServer, user: Any):

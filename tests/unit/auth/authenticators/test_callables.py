@@ -91,6 +91,15 @@ def test_a_function_can_reject_credentials():
     assert refuse(server_for(lambda request: Rejection(reason="No", status=403))).status == 403
 
 
+@pytest.mark.parametrize("found", [True, "ada", ("ada", None)])
+def test_a_function_that_returns_no_user_is_named(found: Any):
+    def find_somebody(request: HttpRequest) -> Any:
+        return found
+
+    with pytest.raises(TypeError, match=r"find_somebody.* returned \w+ .*: return the user, a Pri"):
+        admit(server_for(find_somebody))
+
+
 def test_the_functions_challenge_is_sent():
     reply = refuse(server_for(by_header, challenge='Mine realm="x"'))
 

@@ -179,6 +179,32 @@ def greet(request: Any, who: str) -> Response:
     return Response({"hello": who})
 
 
+@api_view(["GET", "POST"])
+def weigh_all(request: Any) -> Response:
+    """Weigh what the query names."""
+    unit = request.query_params.get("unit", "kg")
+    return Response({"unit": unit, "all": request.GET["all"]})
+
+
+@api_view(["POST"])
+def send_all(request: Any) -> Response:
+    """Send what the body names."""
+    return Response({"to": request.data["to"]})
+
+
+@api_view(["POST"])
+def count_all(request: Any) -> Response:
+    """Read nothing."""
+    return Response({"count": 1})
+
+
+@extend_schema(summary="All")
+@api_view(["POST"])
+def document_all(request: Any) -> Response:
+    """Read what the body names, as its description tells."""
+    return Response({"to": request.data["to"]})
+
+
 router = DefaultRouter(trailing_slash=False)
 router.register("orders", OwnOrders, basename="order")
 
@@ -191,6 +217,10 @@ urlpatterns = [
     path("archive/<int:year>/", Archive.as_view()),
     path("archive/<int:year>/<int:month>/", Archive.as_view()),
     path("greet/<slug:who>/", greet),
+    path("weigh-all/", weigh_all),
+    path("send-all/", send_all),
+    path("count-all/", count_all),
+    path("document-all/", document_all),
 ]
 
 
@@ -535,6 +565,32 @@ def test_actions_that_read_a_body_that_nothing_describes_are_told(
     if "weigh" in lacking:
         (hint,) = [each.hint for each in found if "'weigh'" in each.msg]
         assert "serializers={'weigh': WeighSerializer}" in hint
+
+
+@pytest.mark.parametrize(
+    ("view", "options", "ids"),
+    [
+        (weigh_all, {}, ["I002", "I002"]),
+        (weigh_all, {"query": {"get": {"unit": {"type": "string"}}}}, ["I002"]),
+        (send_all, {}, ["W006"]),
+        (send_all, {"serializers": {"post": Weight}}, []),
+        (count_all, {}, []),
+        (document_all, {}, ["W006"]),
+    ],
+)
+def test_what_functions_of_api_view_read_is_told(
+    server: MCPServer, view: Any, options: Any, ids: list[str]
+):
+    viewset_tools(view, server=server, prefix="all", **options)
+
+    found = [each for each in told(server) if each.id.startswith("django_mcp.drf.")]
+
+    assert [each.id for each in found] == [f"django_mcp.drf.{id}" for id in ids]
+    assert all(
+        "{'unit': {'type': 'string'}, 'all': {'type': 'string'}}" in each.hint
+        for each in found
+        if each.id.endswith("I002")
+    )
 
 
 class WithoutActions(viewsets.GenericViewSet):

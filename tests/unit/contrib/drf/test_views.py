@@ -507,6 +507,22 @@ def test_constant_url_kwargs_are_no_arguments(server: MCPServer, ada: User):
     assert data(server, "order_whoami", ada)["kwargs"] == {"version": "v2"}
 
 
+@pytest.mark.parametrize(("name", "is_told"), [("pk", False), ("pkk", True)])
+def test_a_constant_that_no_url_has_is_reported(
+    server: MCPServer, settings: Any, name: str, is_told: bool
+):
+    settings.ROOT_URLCONF = __name__
+    viewset_tools(views.OrderViewSet, server=server, prefix=f"one_{name}", kwargs={name: "1"})
+
+    told = [
+        each
+        for each in run_checks(tags=["django_mcp"])
+        if each.id == "django_mcp.drf.W007" and f"'{name}' in kwargs=" in each.msg
+    ]
+
+    assert len(told) == is_told
+
+
 def test_throttles_apply(server: MCPServer):
     viewset_tools(views.ThrottledView, server=server)
 
@@ -852,4 +868,7 @@ class Cached(APIView):
         return Response({"shown": 1, "_internal": "secret"})
 
 
-urlpatterns = [path("cached/", Cached.as_view())]
+urlpatterns = [
+    path("cached/", Cached.as_view()),
+    path("orders/<pk>/", views.OrderViewSet.as_view({"get": "retrieve"})),
+]

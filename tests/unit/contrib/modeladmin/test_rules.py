@@ -18,6 +18,7 @@ from django.urls import path, set_script_prefix
 
 from django_mcp import MCPServer
 from django_mcp.contrib.modeladmin import admin_tools
+from django_mcp.inprocess import UnknownTool
 from example_project.shop.models import Order, OrderLine
 from tests.support.library.models import Book, Shelf, Tag
 from tests.unit.contrib.modeladmin.conftest import Orders, OwnOrders
@@ -515,6 +516,13 @@ def test_overridden_admin_views_are_reported(server: MCPServer, site: admin.Admi
     assert message.endswith(": change_view, get_changelist.")
 
 
+def _fetch(client: Any) -> bool:
+    return bool(client.session)
+
+
+_fetch.__module__ = "another_package.clients"
+
+
 def test_methods_that_read_the_session_or_cookies_are_reported(
     server: MCPServer, site: admin.AdminSite
 ):
@@ -531,7 +539,7 @@ def test_methods_that_read_the_session_or_cookies_are_reported(
             return super().delete_view(request, *args, **kwargs)
 
         def has_delete_permission(self, request: Any, obj: Any = None) -> bool:
-            return bool(request.user.is_superuser)
+            return bool(request.user.is_superuser and _fetch(request))
 
     replace(site, Order, OfTenant)
     admin_tools(server=server, site=site, models=[Order], exclude=["create"])
@@ -540,6 +548,37 @@ def test_methods_that_read_the_session_or_cookies_are_reported(
     assert (
         "cookies of the request in get_queryset(), has_view_permission(). A call has none"
         in message
+    )
+
+
+def _is_pending(request: Any) -> bool:
+    return bool(request.session.get("pending"))
+
+
+class _SecondFactor(admin.AdminSite):
+    def has_permission(self, request: Any) -> bool:
+        return super().has_permission(request) and not self._is_locked(request)
+
+    def _is_locked(self, request: Any) -> bool:
+        return _is_pending(request)
+
+
+def test_an_admin_site_that_reads_the_session_is_reported_and_named_as_a_rule(
+    server: MCPServer,
+):
+    secured = _SecondFactor("secured")
+    secured.register([Order, User])
+
+    admin_tools(server=server, site=secured, models=[Order, User])
+
+    [message] = [each for each in messages(server) if "modeladmin.W004" in each]
+    assert (
+        "_SecondFactor reads the session or cookies of the request in has_permission()" in message
+    )
+    with pytest.raises(UnknownTool) as raised:
+        server.call_tool("search_orders")
+    assert f"has_view_permission and {__name__}._SecondFactor.has_permission" in str(
+        raised.value.__notes__
     )
 
 

@@ -16,8 +16,8 @@ from django.test.utils import isolate_apps
 
 from django_mcp import MCPServer
 from django_mcp.contrib.modeladmin import admin_tools
+from django_mcp.contrib.modeladmin.columns import AdminColumn
 from django_mcp.contrib.modeladmin.sensitive import is_secret_key
-from django_mcp.contrib.modeladmin.shown import _Column
 from example_project.shop.models import Order
 from tests.support.library.models import Tag
 from tests.unit.contrib.modeladmin.conftest import Orders
@@ -114,7 +114,7 @@ def test_a_secret_key_of_a_related_object_is_null():
     visit = Visit(session=Session(session_key="s3cr3t"))
 
     for allowed, key in (((), None), (("session_key",), "s3cr3t")):
-        column = _Column(Visit, "session", allowed)
+        column = AdminColumn(Visit, "session", allowed)
         shown = column.show_related(column.find_related(visit), set())
         assert shown == {"pk": key, "text": None}
 
@@ -151,7 +151,7 @@ def test_the_key_of_a_child_of_a_model_with_a_secret_key_is_secret():
     assert is_secret_key(Robot)
     assert not is_secret_key(Robot, ["key"])
     # The text of the object has the key, as it has without a `__str__()` in the class.
-    column = _Column(Job, "robot", ())
+    column = AdminColumn(Job, "robot", ())
     shown = column.show_related(column.find_related(job), {"s3cr3t"})
     assert shown == {"pk": None, "text": None}
 

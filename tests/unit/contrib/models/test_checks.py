@@ -7,18 +7,20 @@ from itertools import count
 from typing import Any
 
 import pytest
+from django import forms
+from django.contrib import admin
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, Permission, User
 from django.contrib.sessions.models import Session
 from django.core.checks import WARNING, run_checks
 from django.core.exceptions import ImproperlyConfigured
 from django.db import models
 from django.test.utils import isolate_apps
 
-from django_mcp import MCPServer
-from django_mcp.contrib.models import ModelTools
-from django_mcp.contrib.models.paths import find_sensitive
+from django_mcp import MCPServer, signed_in
+from django_mcp.contrib.models import ModelTools, notify_changed
 from django_mcp.registry.problems import RegistrationError
+from django_mcp.registry.secret_names import find_sensitive
 from example_project.shop.models import Order, OrderLine, Product
 from tests.support.library.models import Reminder
 from tests.unit.contrib.models.conftest import Orders
@@ -635,6 +637,7 @@ def own_by_closure(self: Any, user: Any) -> Any:
         ({"get_queryset": own}, False),
         ({"get_queryset": own_by_closure}, False),
         ({"get_queryset": published, "permission": "shop.view_order"}, False),
+        ({"get_queryset": published, "permission": signed_in}, True),
         ({"everyone": True}, False),
         ({"get_queryset": lambda self, user: Product.objects.all(), "model": Product}, False),
         ({"get_queryset": lambda self, user: User.objects.all(), "model": User}, True),
@@ -659,6 +662,7 @@ def test_rows_of_users_that_everybody_sees_are_reported(options: dict[str, Any],
     [
         ({}, True),
         ({"permission": "shop.change_order"}, False),
+        ({"permission": signed_in}, True),
         ({"has_permission": lambda self, user, action: user.is_staff}, False),
         ({"get_queryset": lambda self, user: Order.objects.none()}, False),
     ],
@@ -672,3 +676,271 @@ def test_writes_of_everybody_to_everything_are_reported(options: dict[str, Any],
     told = [each for each in run_checks(tags=["django_mcp"]) if f".{name} lets" in each.msg]
 
     assert [each.id for each in told] == ["django_mcp.M010"] * is_told
+
+
+class AllOfUsers(forms.ModelForm):
+    class Meta:
+        model = User
+        fields = ("username", "is_staff")
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "named"),
+    [
+        (User, {"fields": ["id", "username", "is_superuser", "is_staff", "groups"]}, None),
+        (User, {"writable": ["username", "is_superuser"]}, "is_superuser"),
+        (User, {"writable": ["groups", "user_permissions"]}, "groups, user_permissions"),
+        (User, {"form": AllOfUsers}, "is_staff"),
+        (User, {"form": AllOfUsers, "allow_sensitive": ["is_staff"]}, None),
+        (User, {"writable": ["username", "is_staff"], "allow_sensitive": ["is_staff"]}, None),
+        (Group, {"fields": ["id", "name", "permissions"]}, None),
+        (Group, {"writable": ["name", "permissions"]}, "permissions"),
+        (Permission, {"writable": ["name", "codename"]}, "codename"),
+        (User.groups.through, {"writable": ["group"]}, "group"),
+        (Order, {"writable": ["customer"]}, None),
+    ],
+)
+def test_security_fields_that_give_rights_are_reported_if_they_are_written(
+    model: Any, options: dict[str, Any], named: str | None
+):
+    given = {"model": model, "fields": ["id"], "everyone": True, "writes": ["update"]}
+    name = f"Given{next(_names)}"
+    server = MCPServer("given")
+    type(name, (ModelTools,), {**given, **options}).register(server=server)  # type: ignore[attr-defined]
+
+    told = [
+        each
+        for each in run_checks(tags=["django_mcp"])
+        if f".{name} writes" in each.msg and each.id not in ("django_mcp.M018", "django_mcp.M019")
+    ]
+
+    assert [each.id for each in told] == ["django_mcp.M016"] * (named is not None)
+    assert all(each.msg.endswith(f" writes {named}, which gives rights.") for each in told)
+    assert server.registry.tools
+
+
+def test_forms_whose_rules_a_class_does_not_use_are_told():
+    class NumberForm(forms.ModelForm):
+        class Meta:
+            model = Order
+            fields = ("number", "status")
+
+        def clean_number(self) -> str:
+            number: str = self.cleaned_data["number"]
+            return number
+
+    class PlainForm(forms.ModelForm):
+        class Meta:
+            model = Order
+            fields = ("number",)
+
+    class WiderNumberForm(NumberForm):
+        other = forms.CharField()
+
+    class OtherForm(NumberForm):
+        class Meta:
+            model = Product
+            fields = ("name",)
+
+    given = {"model": Order, "fields": ["number"], "everyone": True, "has_permission": _staff}
+    told: dict[str, dict[str, Any]] = {
+        "Writing": {"writes": ["update"]},
+        "Formed": {"writes": ["update"], "form": NumberForm},
+        "Deleting": {"writes": ["delete"]},
+        "Unconcerned": {"writes": ["update"], "fields": ["status"]},
+        "Reading": {},
+    }
+    server = MCPServer("given")
+    for name, options in told.items():
+        cls: Any = type(name, (ModelTools,), {**given, **options, "__module__": __name__})
+        cls.register(server=server, prefix=name.lower())
+
+    # A class of another test may still be there.
+    ours = tuple(f"{__name__}.{name} " for name in told)
+    messages = [
+        each
+        for each in run_checks(tags=["django_mcp"])
+        if each.id == "django_mcp.M018" and each.msg.startswith(ours)
+    ]
+
+    assert [(each.id, each.msg.partition(" of ")[0]) for each in messages] == [
+        ("django_mcp.M018", f"{__name__}.Writing writes without clean_number()")
+    ]
+    assert PlainForm.__name__ not in str(messages)
+
+
+def _staff(tools: ModelTools, user: Any, action: str) -> bool:
+    return bool(user.is_staff)
+
+
+class _SavingAdmin(admin.ModelAdmin):
+    def save_model(self, *args: Any) -> None:
+        super().save_model(*args)
+
+
+class _OtherAdmin(admin.ModelAdmin):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("cls", "options", "told"),
+    [
+        (_SavingAdmin, {"writes": ["create"]}, 1),
+        (_SavingAdmin, {"writes": ["delete"]}, 0),
+        (_SavingAdmin, {"writes": ["create"], "save_model": lambda *_args: None}, 0),
+        (_OtherAdmin, {"writes": ["create", "delete"]}, 0),
+    ],
+)
+def test_an_admin_that_saves_in_its_own_way_is_told(cls: Any, options: Any, told: int):
+    site = admin.AdminSite("saving")
+    site.register(Reminder, cls)
+    name = f"Saving{next(_names)}"
+    given = {"model": Reminder, "fields": ["text"], "everyone": True, "__module__": __name__}
+    made: Any = type(name, (ModelTools,), {**given, **options})
+    server = MCPServer("saving")
+    made.register(server=server)
+
+    messages = [each for each in run_checks(tags=["django_mcp"]) if f".{name} writes" in each.msg]
+    site.unregister(Reminder)  # a site may stay in the process
+
+    texts = [each.msg for each in messages if each.id == "django_mcp.M018"]
+    expected = f"{__name__}.{name} writes without save_model() of {__name__}._SavingAdmin."
+    assert texts == [expected] * told
+
+
+def ships(number: str) -> None:
+    Order.objects.filter(number=number).update(status="sent")
+
+
+async def ships_later(number: str) -> None:
+    order = await Order.objects.aget(number=number)
+    await Order.objects.abulk_update([order], ["status"])
+
+
+def ships_and_tells(number: str) -> None:
+    Order.objects.filter(number=number).update(status="sent")
+    notify_changed(Order.objects.filter(number=number))
+
+
+def saves(number: str) -> None:
+    order = Order.objects.get(number=number)
+    order.status = "sent"
+    order.save()
+
+
+def updates_a_dict(number: str) -> None:
+    {"a": "b"}.update(b=number)
+
+
+def test_changes_without_signals_are_told_where_objects_are_resources():
+    server = MCPServer("unsignalled")
+    for each in (ships, ships_later, ships_and_tells, saves, updates_a_dict):
+        server.tool(each)
+
+    Orders.register(server=server)
+
+    messages = [each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.M021"]
+
+    ours = [each.msg.split(" ")[0] for each in messages if f"{__name__}." in each.msg]
+    assert ours == [f"{__name__}.{each.__name__}" for each in (ships, ships_later)]
+    assert " changes objects of shop.Order with update() in line " in messages[0].msg
+
+
+class _Choosing(ModelTools):
+    model = Order
+    fields = ["number", "customer"]
+    writes = ["update"]
+    everyone = True
+    has_permission = _staff
+
+
+class _ChoosingItself(_Choosing):
+    def get_choices(self, user: Any, name: str, objects: Any) -> Any:
+        return objects.filter(pk=user.pk)
+
+
+def test_objects_of_users_that_everybody_may_choose_are_told():
+    def told(cls: Any, **options: Any) -> list[str]:
+        server = MCPServer("choosing")
+        for each in options.pop("others", ()):
+            each.register(server=server)
+        name = f"Choosing{next(_names)}"
+        made: Any = type(name, (cls,), {"__module__": __name__, **options})
+        made.register(server=server)
+        messages = [each for each in run_checks(tags=["django_mcp"]) if f".{name} " in each.msg]
+        return [f"{each.id} {each.msg}" for each in messages if each.id != "django_mcp.M018"]
+
+    class Users(ModelTools):
+        model = User
+        fields = ["id", "username"]
+        everyone = True
+
+    (message,) = told(_Choosing)
+    assert message.startswith("django_mcp.M019 ")
+    assert " writes 'customer', and its users may choose every object of auth.User " in message
+    assert told(_Choosing, writable=["status"]) == []
+    assert told(_Choosing, permission="shop.change_order") == []
+    assert told(_ChoosingItself) == []
+    assert told(_Choosing, others=[Users]) == []
+
+
+class AccountForm(forms.ModelForm):
+    phrase = forms.CharField(required=False, widget=forms.PasswordInput)
+    scan = forms.FileField(required=False)
+    source = forms.CharField(required=False, widget=forms.HiddenInput)
+
+    class Meta:
+        model = User
+        fields = ["id", "username", "email"]
+
+
+def test_named_fields_that_no_argument_can_set_are_told():
+    with isolate_apps("django.contrib.auth"):
+
+        class Note(models.Model):
+            title = models.CharField(max_length=20)
+            slug = models.SlugField(unique=True)
+            attachment = models.FileField(blank=True)
+
+            class Meta:
+                app_label = "auth"
+
+            def __str__(self) -> str:
+                return self.title
+
+    def told(model: Any = Note, **options: Any) -> list[str]:
+        name = f"Named{next(_names)}"
+        given = {"model": model, "everyone": True, "writes": ["create", "update"], **options}
+        cls: Any = type(name, (ModelTools,), {**given, "__module__": __name__})
+        server = MCPServer("named")  # kept until the checks have run
+        cls.register(server=server)
+        messages = [each for each in run_checks(tags=["django_mcp"]) if f"{name} " in each.msg]
+        return [each.msg.partition(" ")[2] for each in messages if each.id == "django_mcp.M020"]
+
+    fields = ["id", "title", "attachment", "slug"]
+    # A default names no field.
+    assert told(fields=fields) == []
+    assert told(fields=fields, writable=["title", "slug"]) == []
+    assert told(fields=fields, writable=["title", "slug", "attachment"]) == [
+        "names attachment in writable, which no argument can set."
+    ]
+    assert told(fields=fields, writable=["id", "title", "slug", "attachment"]) == [
+        "names id, attachment in writable, which no argument can set."
+    ]
+    # What says which object is meant is set by no update.
+    slugs: dict[str, Any] = {
+        "fields": fields,
+        "lookup_field": "slug",
+        "writable": ["title", "slug"],
+    }
+    assert told(**slugs) == []
+    assert told(**slugs, writes=["update"]) == [
+        "names slug in writable, which no argument can set."
+    ]
+    account: dict[str, Any] = {"model": User, "fields": ["id", "username"], "form": AccountForm}
+    # The form itself hides one.
+    assert told(**account) == ["names id, phrase, scan in AccountForm, which no argument can set."]
+    assert told(**account, allow_sensitive=["phrase"]) == [
+        "names id, scan in AccountForm, which no argument can set."
+    ]
+    assert told(**account, writes=["delete"]) == []

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import jsonschema
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 
 from django_mcp import MCPServer
+from django_mcp.contrib.finders import RelationText
 from django_mcp.contrib.models import ModelTools
 from django_mcp.contrib.models.name_fields import find_name_fields
+from django_mcp.registry.big_integers import or_digits
 from django_mcp.test import MCPClient
 from example_project.shop.models import Order, OrderLine, Product
 from tests.support.library.models import Book, Loan, Shelf, Tag
@@ -337,9 +340,124 @@ def test_the_description_names_the_tool_that_the_caller_sees(server: MCPServer, 
 def test_a_filter_by_objects_says_what_it_takes(client: MCPClient):
     one, several = (describe(client, "search_books", name) for name in ("shelf", "shelf__in"))
 
-    assert one["type"] == several["items"]["type"] == "string"
+    assert one["anyOf"] == several["items"]["anyOf"] == [{"type": "integer"}, {"type": "string"}]
     assert one["description"].endswith("Key or name from search_shelves")
     assert several["description"].endswith("Keys or name from search_shelves")
+
+
+class OwnedShelves(ModelTools):
+    """The owner is a user, who has a natural key."""
+
+    model = Shelf
+    fields = ["id", "name", "owner"]
+    filters = ["owner", "owner__in", "owner__isnull"]
+    writes = ["create", "update"]
+    update_many = True
+    writable = ["name", "owner"]
+    everyone = True
+
+
+class Members(ModelTools):
+    """The groups of a user, who have a unique name."""
+
+    model = User
+    fields = ["id", "groups"]
+    filters = ["groups", "groups__in"]
+    writes = ["update"]
+    writable = ["groups"]
+    allow_sensitive = ["groups"]
+    everyone = True
+
+
+class Users(ModelTools):
+    model = User
+    fields = ["id", "username"]
+    everyone = True
+
+
+class Groups(ModelTools):
+    model = Group
+    fields = ["id", "name"]
+    everyone = True
+
+
+def kinds(schema: Any) -> list[str]:
+    """Return the types that an argument takes, or those of its items; without null."""
+    schema = schema.get("items", schema)
+    return [each["type"] for each in schema.get("anyOf", [schema]) if each["type"] != "null"]
+
+
+RELATIONS = [
+    ("create_shelf", "owner"),
+    ("update_shelf", "owner"),
+    ("search_shelves", "owner"),
+    ("search_shelves", "owner__in"),
+    ("update_user", "groups"),
+    ("search_users", "groups"),
+    ("search_users", "groups__in"),
+]
+
+
+@pytest.mark.parametrize(("tool", "argument"), RELATIONS)
+def test_an_argument_is_of_the_type_of_the_key_where_no_name_is_shown(
+    server: MCPServer, ann: User, tool: str, argument: str
+):
+    OwnedShelves.register(server=server)
+    Members.register(server=server)
+    assert kinds(describe(MCPClient(server, user=ann), tool, argument)) == ["integer"]
+
+
+@pytest.mark.parametrize(("tool", "argument"), RELATIONS)
+def test_an_argument_takes_a_text_once_a_class_shows_the_name(
+    server: MCPServer, ann: User, tool: str, argument: str
+):
+    for cls in (OwnedShelves, Members, Groups):
+        cls.register(server=server)
+    Users.register(server=server, prefix="named_")
+    client = MCPClient(server, user=ann)
+    assert kinds(describe(client, tool, argument)) == ["integer", "string"]
+
+
+@pytest.mark.parametrize("has_names", [False, True])
+def test_what_a_result_shows_of_a_relation_may_be_sent_back(
+    server: MCPServer, ann: User, *, has_names: bool
+):
+    for cls in (OwnedShelves, Members, Books, Tags):
+        cls.register(server=server)
+    if has_names:
+        Users.register(server=server, prefix="named_")
+        Groups.register(server=server)
+    client = MCPClient(server, user=ann, capabilities={})
+    schemas = {each["name"]: each["inputSchema"] for each in client.list_tools()}
+
+    def send(tool: str, **arguments: Any) -> Any:
+        jsonschema.validate(arguments, schemas[tool])
+        found = client.call(tool, arguments)
+        assert not found.is_error, found.text
+        return found.structured
+
+    ann.groups.add(Group.objects.create(name="readers"))
+    made = send("create_shelf", name="poetry", owner=ann.pk)
+    assert send("update_shelf", id=made["id"], owner=made["owner"])["owner"] == ann.pk
+    assert send("search_shelves", owner=made["owner"])["results"] == [made]
+    assert send("search_shelves", owner__in=[made["owner"]])["results"] == [made]
+    (member,) = send("search_users")["results"]
+    assert send("update_user", **member) == member
+    assert send("search_users", groups__in=member["groups"])["results"] == [member]
+    tag = Tag.objects.create(name="old")
+    book = send("create_book", isbn="1", title="Odes", shelf=made["id"], tags=[str(tag.pk)])
+    assert send("update_book", isbn="1", shelf=book["shelf"], tags=book["tags"]) == book
+    assert send("search_books", shelf__in=[book["shelf"]])["results"] == [book]
+
+
+def test_a_large_key_is_published_as_it_is_shown(server: MCPServer):
+    key = or_digits({"type": "integer"})
+    text = RelationText(server, User, lambda: None, takes_names=True, key=key)
+    named = {"anyOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}], "title": "Owner"}
+
+    assert text.narrow(named) == {"anyOf": [*key["anyOf"], {"type": "null"}], "title": "Owner"}
+    several = {"type": "array", "items": {"type": ["integer", "string"]}}
+    assert text.copy(is_many=True).narrow(several) == {"type": "array", "items": key}
 
 
 def test_secrets_and_choices_are_no_names():

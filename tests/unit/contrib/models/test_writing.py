@@ -462,7 +462,7 @@ def test_an_error_raised_only_by_the_database_is_logged(
 
     told = problems(MCPClient(server, user=ann), "create_shelf", name="novels")
 
-    assert "This conflicts with other data" in told[1]
+    assert told[1:] == ["- (arguments): The database requires a value that is missing."]
     assert "The database refused to write a shelf" in caplog.text
 
 
@@ -648,3 +648,41 @@ def test_a_secret_must_be_made_writable_explicitly(server: MCPServer):
     (fault,) = Users.register(server=server).find_faults()
 
     assert fault.id == "django_mcp.M002"
+
+
+class OwnAccount(ModelTools):
+    model = User
+    fields = ["id", "username", "is_superuser", "is_staff", "groups", "user_permissions"]
+    writes = ["update"]
+    update_many = True
+
+    def get_queryset(self, user: Any) -> Any:
+        return User.objects.filter(pk=user.pk)
+
+
+def test_security_fields_that_give_rights_are_written_only_if_they_are_named(
+    server: MCPServer, ann: User
+):
+    OwnAccount.register(server=server)
+    client = MCPClient(server=server, user=ann)
+
+    refused = client.call("update_user", id=ann.pk, username="anna", is_superuser=True)
+    done = client.call("update_user", id=ann.pk, username="anna")
+
+    ann.refresh_from_db()
+    assert refused.is_error
+    assert done.structured["username"] == "anna"
+    assert done.structured["is_superuser"] is False
+    assert not ann.is_superuser
+    many = server.registry.tools["update_many_users"]
+    assert list(many.input_schema["properties"]["values"]["properties"]) == ["username"]
+
+
+def test_a_field_that_gives_rights_is_written_if_writable_names_it(server: MCPServer, ann: User):
+    class Accounts(OwnAccount):
+        writable = ["username", "is_staff"]
+
+    Accounts.register(server=server)
+    client = MCPClient(server=server, user=ann)
+
+    assert client.call("update_user", id=ann.pk, is_staff=True).structured["is_staff"] is True

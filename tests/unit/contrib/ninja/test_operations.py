@@ -15,7 +15,7 @@ from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import condition
 from ninja import Body, Form, NinjaAPI, Query, Router, Schema
 from ninja.decorators import decorate_view
-from pydantic import Field
+from pydantic import Field, RootModel
 
 from django_mcp import MCPServer
 from django_mcp.contrib.ninja import operation_tools
@@ -185,6 +185,28 @@ def test_bodies_are_read_and_errors_come_back_by_field(server: MCPServer, ada: U
     text = error(server, "place_order", ada, note="x" * 21, lines=[{"sku": "mug", "quantity": 0}])
     assert "/note" in text
     assert "/lines/0/quantity" in text
+
+
+class Parcel(Schema):
+    weight: int
+
+
+class Wrapped(RootModel[Parcel]):
+    """A body whose schema is a reference to that of another class."""
+
+
+def test_the_members_of_a_body_that_wraps_another_schema_are_arguments():
+    api = NinjaAPI()
+
+    @api.post("/parcels")
+    def weigh(request: Any, parcel: Wrapped) -> int:
+        return parcel.root.weight
+
+    server = MCPServer("parcels", public=True)
+    operation_tools(api, server=server)
+
+    assert list(schema(server, "weigh")["properties"]) == ["weight"]
+    assert data(server, "weigh", weight=3) == {"result": 3}
 
 
 def test_writes_of_a_rejected_operation_are_rolled_back(server: MCPServer, ada: User):

@@ -294,6 +294,72 @@ def test_images_inside_of_a_page_are_not_reported(server: MCPServer, templates: 
     assert find_messages() == {}
 
 
+@pytest.mark.parametrize(
+    ("content", "variable"),
+    [
+        ("Hello {{ user }}", "user"),
+        ("{{ request.user.username|upper }}", "request.user.username"),
+        ("{% if user.is_staff %}<p>Staff</p>{% endif %}", "user.is_staff"),
+        ("{% if not 1 or perms.shop %}<p>Shop</p>{% endif %}", "perms.shop"),
+        ("{% include 'shop/_menu.html' %}", "user.email"),
+    ],
+)
+def test_a_page_that_names_its_user(
+    server: MCPServer, templates: Path, content: str, variable: str
+):
+    page = "{% load mcp_apps %}{% mcp_app title='A' %}" + content + "{% endmcp_app %}"
+    (templates / "sales.html").write_text(page)
+    (templates / "_menu.html").write_text("{{ user.email }}")
+    server.register_tool(tell, app="shop/sales.html", read_only=True)
+
+    told = find_messages()["django_mcp.apps.W015"]
+    assert told == (
+        f"The page shop/sales.html uses {variable}, which is empty, since hosts keep one page for all users."
+    )
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{% for user in users %}{{ user }}{% endfor %}",
+        "{% with user='Ann' %}{% include 'shop/_menu.html' %}{% endwith %}",
+        "{{ users }}{# {{ user }} #}{% if 'user' %}a{% endif %}",
+    ],
+)
+def test_other_variables_of_a_page_are_not_told(server: MCPServer, templates: Path, content: str):
+    page = "{% load mcp_apps %}{% mcp_app title='A' %}" + content + "{% endmcp_app %}"
+    (templates / "sales.html").write_text(page)
+    (templates / "_menu.html").write_text("{{ user.email }}")
+    (templates / "rows.html").write_text("{{ user }}")
+    app = App(template="shop/sales.html", fragment="shop/rows.html")
+    server.register_tool(tell, app=app, read_only=True)
+
+    assert "django_mcp.apps.W015" not in find_messages()
+
+
+@pytest.mark.parametrize(
+    ("content", "is_told"),
+    [
+        ("<h1>Sales</h1>", True),
+        ("<div data-mcp-result></div>", False),
+        ("<button data-mcp-call=tell data-mcp-swap='#a'>A</button><p id=a></p>", False),
+        ("<script>mcp.on('result', show)</script>", False),
+    ],
+)
+def test_a_fragment_without_a_place(
+    server: MCPServer, templates: Path, content: str, is_told: bool
+):
+    page = "{% load mcp_apps %}{% mcp_app title='A' %}" + content + "{% endmcp_app %}"
+    (templates / "sales.html").write_text(page)
+    app = App(template="shop/sales.html", fragment="shop/rows.html")
+    server.register_tool(tell, app=app, read_only=True)
+
+    told = find_messages().get("django_mcp.apps.W016", "")
+    assert (
+        "the page shop/sales.html has no place for the fragment shop/rows.html" in told
+    ) is is_told
+
+
 def test_a_page_without_a_place_for_the_question(server: MCPServer, templates: Path):
     (templates / "bare.html").write_text(
         '{% load mcp_apps %}{% mcp_app title="Bare" %}<h1>Bare</h1>{% endmcp_app %}'

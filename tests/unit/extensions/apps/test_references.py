@@ -10,7 +10,7 @@ import pytest
 from django.core.checks import run_checks
 from typing_extensions import TypedDict
 
-from django_mcp import MCPServer
+from django_mcp import Context, MCPServer
 from django_mcp.extensions.apps import App
 from django_mcp.extensions.apps.site.references import find_lost
 from django_mcp.test import MCPClient
@@ -90,6 +90,18 @@ def test_the_check_tells_of_all_servers(server: MCPServer, templates: Path):
     assert "Did you mean 'month'?" in told["django_mcp.apps.W013"]
 
 
+def test_a_tool_with_a_context_may_give_its_part_variables(server: MCPServer, templates: Path):
+    def telling(ctx: Context) -> Sales:
+        """Tell the sales."""
+        return sales()
+
+    (templates / "told.html").write_text("{{ month }}")
+    server.register_tool(telling, app=App(template="shop/sales.html", fragment="shop/told.html"))
+    write_page(templates, "")
+
+    assert find_messages(server) == []
+
+
 LOST = [
     ("<b data-mcp-text=mnth></b>", "W013", "'mnth'"),
     ("<b data-mcp-text='month.name.first'></b>", None, ""),
@@ -100,6 +112,9 @@ LOST = [
     ("<div data-mcp-form=more data-mcp-swap='.a #gone'></div>", "W012", "'gone'"),
     ("<b data-mcp-call=more data-mcp-after='more no_such_tool'></b>", "W012", "'no_such_tool'"),
     ("{% include 'shop/inner.html' %}", "W012", "'inner'"),
+    ("<b data-mcp-txt=month></b>", "W012", "data-mcp-txt: nothing reads"),
+    ("<button data-mcp-cal=more>A</button>", "W012", "data-mcp-cal: nothing reads"),
+    ("<b data-mcp-shelf=5 data-mcp-row=2></b>", None, ""),
 ]
 
 
@@ -119,6 +134,12 @@ def test_what_a_page_refers_to_is_there(
 @pytest.mark.parametrize(
     ("fragment", "id", "told"),
     [
+        ("{{ month }}", "W013", "a variable 'month'"),
+        ("{{ reslt.month }}", "W013", "a variable 'reslt'"),
+        ("{% for row in rows %}{% endfor %}", "W013", "a variable 'rows'"),
+        ("{{ month|default:'' }}{% if month %}{% endif %}{{ title }}{{ user }}", None, ""),
+        ("{% with month=result.month %}{{ month }}{% endwith %}", None, ""),
+        ("{% for month, rows in result.items %}{{ month }}{{ rows }}{% endfor %}", None, ""),
         ("{% for row in result.rowz %}{% endfor %}", "W013", "'rowz'"),
         ("{% for row in result.rows %}{{ row.produkt|upper }}{% endfor %}", "W013", "'produkt'"),
         ("{% for r in result.rows %}{% if r.a == 1 and r.product %}{% endif %}{% endfor %}", "W013", "'a'"),

@@ -11,6 +11,7 @@ from django.core.checks import run_checks
 
 from django_mcp import MCPServer
 from django_mcp.extensions.skills import skill
+from django_mcp.inprocess import MCPError
 from django_mcp.test import MCPClient
 from tests.unit.extensions.skills.conftest import write_skill
 
@@ -77,6 +78,60 @@ def test_too_many_bytes(root: Path, make_server: MakeServer):
     make_server()
 
     assert find_messages().keys() == {"E005"}
+
+
+def test_a_file_beside_the_folders_that_is_written_as_a_skill(root: Path, make_server: MakeServer):
+    write_skill(root, "refunds", files={"more.md": "---\nname: a\ndescription: b\n---\n"})
+    (root / "README.md").write_text("# Our skills\n")
+    (root / "notes.md").write_text("---\n\nA line.\n")
+    make_server()
+    assert find_messages() == {}
+
+    (root / "returns.md").write_text("---\nname: returns\ndescription: a\n---\n\nDo it.\n")
+
+    messages = find_messages()
+    assert messages.keys() == {"E002"}
+    assert "move the file to returns/SKILL.md" in messages["E002"]
+
+
+def test_a_folder_with_instructions_and_no_skill_file(root: Path, make_server: MakeServer):
+    write_skill(root, "billing/refunds", files={"more/notes.md": "a"})
+    (root / "billing" / "README.md").write_text("# Billing\n")
+    (root / "billing" / "notes.md").write_text("# Billing\n")
+    (root / "scripts").mkdir()
+    (root / "scripts" / "build.py").write_text("")
+    make_server()
+    assert find_messages() == {}
+
+    (root / "returns").mkdir()
+    (root / "returns" / "returns.md").write_text("# Returns\n")
+
+    messages = find_messages()
+    assert messages.keys() == {"W007"}
+    assert f"{root / 'returns'} has Markdown files" in messages["W007"]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_refused"),
+    [
+        ("---\nname: daily\ndescription: Report\n---\n\nDo it.", True),
+        ("---\n\nDo it.\n\n---\n", False),
+        ("Do it.", False),
+    ],
+)
+def test_a_generated_skill_with_front_matter_of_its_own_is_refused(
+    make_server: MakeServer, caplog: pytest.LogCaptureFixture, text: str, is_refused: bool
+):
+    server = make_server()
+    skill("daily", description="Report", server=server)(lambda: text)
+
+    read = MCPClient(server).read
+    if is_refused:
+        with pytest.raises(MCPError, match="Internal error"):
+            read("skill://daily/SKILL.md")
+        assert "front matter of its own: return the instructions alone" in caplog.text
+    else:
+        assert read("skill://daily/SKILL.md").text.count("description: Report") == 1
 
 
 @pytest.mark.parametrize("is_generated", [False, True])

@@ -44,6 +44,22 @@ def test_an_endpoint_is_configured(run: Run, client: str, entry: dict[str, objec
 
 
 @pytest.mark.parametrize(
+    ("url", "is_told"),
+    [
+        ("https://x.org/mcp", False),
+        ("https://x.org/prefix/mcp", False),
+        ("https://x.org/mpc", True),
+        ("https://x.org", True),
+    ],
+)
+def test_a_path_that_the_site_does_not_serve_is_told(run: Run, url: str, is_told: bool):
+    out, err = run("mcp_config", "--client", "cursor", "--http", url)
+
+    assert json.loads(out)["mcpServers"]["example-shop"] == {"url": url}
+    assert ("The site has the server 'example-shop' at /mcp" in err) == is_told
+
+
+@pytest.mark.parametrize(
     ("client", "place"),
     [
         ("claude-desktop", {"env": {"AUTHORIZATION": "Bearer <your key>"}}),

@@ -223,6 +223,13 @@ def test_keys_are_listed_without_their_secrets(ada: User):
     assert of_all[1]["only"]["tools"] == ["only_keyed"]
 
 
+def test_the_list_tells_that_the_user_of_a_key_is_inactive(ada: User):
+    APIKey.objects.issue(user=ada, name="one")
+    User.objects.update(is_active=False)
+
+    assert [each["state"] for each in json.loads(run("list", "--json")[0])["keys"]] == ["inactive"]
+
+
 def test_an_empty_list_says_so():
     assert run("list")[0] == "There are no API keys.\n"
 

@@ -19,8 +19,10 @@ from django_mcp.models import (
     BusMessage,
     CallRecord,
     CallTally,
+    ErrorGroup,
     GivenLink,
     KeptState,
+    LastCall,
     PageVisit,
     PendingAnswer,
     Session,
@@ -31,6 +33,7 @@ from django_mcp.models import (
     UsedState,
     Worker,
 )
+from django_mcp.server.exchange.digests import digest_of
 
 NAMES = (
     "processes",
@@ -38,6 +41,8 @@ NAMES = (
     "messages",
     "calls",
     "tallies",
+    "errors",
+    "last calls",
     "questions",
     "events",
     "states",
@@ -111,8 +116,15 @@ def make_all() -> None:
         CallRecord.objects.create(
             started_at=now - past * 1000, minute=0, duration_ms=1, step=0, method="tools/call"
         )
+        ErrorGroup.objects.create(
+            fingerprint=uuid.uuid4().hex,
+            outcome="fault",
+            first_seen_at=now - past * 1000,
+            last_seen_at=now - past * 1000,
+        )
         minute = int((now - past * 1000).timestamp() // 60)
         CallTally.objects.create(width=15, minute=minute, step=0, calls=1)
+        LastCall.objects.create(digest=str(minute), started_s=60 * minute)
     for number, (revoked, expires) in enumerate([(90, None), (None, 90), (89, 1), (None, None)]):
         APIKey.objects.create(
             user=user,
@@ -157,6 +169,8 @@ def test_expired_rows_are_deleted():
         Stream,
         CallRecord,
         CallTally,
+        ErrorGroup,
+        LastCall,
         KeptState,
         UsedState,
         GivenLink,
@@ -186,7 +200,8 @@ def test_a_dry_run_is_announced_and_deletes_nothing():
 def test_a_task_of_a_dead_process_ends():
     now = timezone.now()
     Task.objects.create(
-        id="lapsed",
+        id=digest_of("lapsed"),
+        secret="lapsed",
         server="example-shop",
         tool="gone",
         revision="2026-07-28",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -376,6 +377,31 @@ def test_only_flat_form_schemas_are_accepted() -> None:
             ask_url("?", url)
 
 
+@pytest.mark.parametrize(
+    ("name", "field", "is_secret"),
+    [
+        ("password", {}, True),
+        ("newPassword2", {}, True),
+        ("api_key", {}, True),
+        ("github_access_token", {}, True),
+        ("code", {"format": "password"}, True),
+        ("password_policy", {}, False),
+        ("password", {"type": "boolean"}, False),
+        ("api_key", {"enum": ["first", "second"]}, False),
+        ("key", {}, False),
+        ("token_count", {}, False),
+        ("card_number", {}, False),
+    ],
+)
+def test_a_form_does_not_ask_for_secrets(name: str, field: dict[str, Any], is_secret: bool) -> None:
+    schema = {"type": "object", "properties": {name: {"type": "string", **field}}}
+    if is_secret:
+        with pytest.raises(FormError, match=rf"{name}.* is secret: have the user visit a page"):
+            ask_form("?", schema)
+    else:
+        ask_form("?", schema)
+
+
 @pytest.mark.parametrize("name", ["swallow", "aswallow"])
 async def test_a_question_whose_exception_the_handler_caught_is_logged(
     newest: WireClient, server: BaseServer, caplog: pytest.LogCaptureFixture, name: str
@@ -429,6 +455,98 @@ async def test_once_inside_once_is_an_error_that_names_both(
 
     assert result["isError"] is True
     assert "once('inner') runs inside once('outer')" in caplog.text
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_two_questions_of_a_run_cannot_have_the_same_key(
+    server: BaseServer, caplog: pytest.LogCaptureFixture, is_async: bool
+):
+    """A yes to the deletion of one object would count for the next one."""
+    sure = {"type": "object", "properties": {}}
+
+    @server.tool("delete")
+    def delete(ctx: Context) -> list[str]:
+        return [ctx.elicit(f"Delete {name}?", sure, key="sure").action for name in ("a", "b")]
+
+    @server.tool("adelete")
+    async def adelete(ctx: Context) -> list[str]:
+        answers = [await ctx.aelicit(f"Delete {name}?", sure, key="sure") for name in ("a", "b")]
+        return [answer.action for answer in answers]
+
+    client, name = WireClient(server, V2026_07_28), "adelete" if is_async else "delete"
+    first = await client.result("tools/call", call(name))
+    last = await again(client, first, {"sure": accept()}, name)
+
+    assert last["isError"] is True
+    assert "Two questions of a call have the key 'sure'" in caplog.text
+
+
+async def test_the_same_question_may_be_asked_twice(server: BaseServer):
+    @server.tool
+    def choose(ctx: Context) -> list[str]:
+        return [ctx.elicit("Which one?", Choice, key="which").action for _ in range(2)]
+
+    client = WireClient(server, V2026_07_28)
+    first = await client.result("tools/call", call("choose"))
+    last = await again(client, first, {"which": accept(colour="red")}, "choose")
+
+    assert last["structuredContent"] == ["accept", "accept"]
+
+
+async def test_questions_asked_together_are_a_dict(
+    server: BaseServer, caplog: pytest.LogCaptureFixture
+):
+    @server.tool
+    def both(ctx: Context) -> None:
+        ctx.ask([ask_roots()])  # type: ignore[arg-type]
+
+    result = await WireClient(server, V2026_07_28).call("both")
+
+    assert result["isError"] is True
+    assert "takes a dict of questions by their keys" in caplog.text
+
+
+async def test_functions_of_once_with_the_same_key_are_reported(
+    server: BaseServer, caplog: pytest.LogCaptureFixture
+):
+    """Only the first of three mails would be sent."""
+    sent: list[int] = []
+
+    @server.tool
+    def remind(ctx: Context) -> None:
+        for number in (1, 2, 3):
+            ctx.once("send", lambda: sent.append(number))  # noqa: B023 - what the test is about
+
+    @server.tool
+    async def aremind(ctx: Context) -> None:
+        async def send(number: int) -> None:
+            sent.append(number)
+
+        for number in (1, 2, 3):
+            await ctx.aonce("send", partial(send, number))
+
+    client = WireClient(server, V2026_07_28)
+    for name in ("remind", "aremind"):
+        caplog.clear()
+        await client.call(name)
+        assert f"{name} calls once('send') with different functions" in caplog.text
+    assert sent == [1, 1]
+
+
+async def test_a_helper_that_runs_once_may_be_called_twice(
+    server: BaseServer, caplog: pytest.LogCaptureFixture
+):
+    def reserve(ctx: Context, number: int) -> Any:
+        return ctx.once(f"reserve-{number}", lambda: number)
+
+    @server.tool
+    def plan(ctx: Context) -> list[int]:
+        return [reserve(ctx, 1), reserve(ctx, 2), reserve(ctx, 1)]
+
+    result = await WireClient(server, V2026_07_28).call("plan")
+
+    assert result["structuredContent"] == [1, 2, 1]
+    assert "different functions" not in caplog.text
 
 
 async def test_a_question_whose_state_cannot_be_stored_now_says_to_try_again() -> None:

@@ -188,6 +188,25 @@ async def test_progress_can_be_reported_outside_the_handler(server: MCPServer) -
     assert one.session_id not in (None, key)
 
 
+@pytest.mark.parametrize("key", ["", "nobody", 5, object()])
+@pytest.mark.parametrize(
+    "tell",
+    [
+        lambda server, key: server.notify("notifications/own", {}, session=key),
+        lambda server, key: server.notify_log("info", "hello", session=key),
+        lambda server, key: server.notify_elicitation_complete(key, "1"),
+    ],
+)
+def test_what_is_no_key_of_a_session_is_refused(server: MCPServer, key: Any, tell: Any):
+    """Such as the id that the client sends, which is another one: nobody would be notified."""
+    with pytest.raises((TypeError, ValueError), match=r"ctx\.session_key"):
+        tell(server, key)
+
+
+def test_a_session_that_has_ended_is_not_notified(server: MCPServer):
+    server.notify("notifications/own", {}, session="0" * 32)
+
+
 async def test_without_a_session_there_is_no_session_key(server: MCPServer) -> None:
     handed = await StreamClient(server, V2026_07_28).call("hand_over")
 

@@ -15,10 +15,10 @@ from django_mcp.test import MCPClient
 
 @pytest.fixture(autouse=True)
 def debug() -> Iterator[None]:
-    dead_links._reported.clear()
+    dead_links.logged.reset()
     with override_settings(DEBUG=True):
         yield
-    dead_links._reported.clear()
+    dead_links.logged.reset()
 
 
 def make_client() -> MCPClient:
@@ -94,9 +94,9 @@ def test_links_of_one_kind_are_logged_once(caplog: pytest.LogCaptureFixture):
 
 
 def test_what_is_logged_is_bounded(caplog: pytest.LogCaptureFixture):
-    kinds = [f"order://{'x' * number}" for number in range(1, dead_links.MAX_REPORTED + 20)]
+    kinds = [f"order://{'x' * number}" for number in range(1, dead_links.logged.limit + 20)]
 
-    assert len(told_of(caplog, *kinds)) == dead_links.MAX_REPORTED
+    assert len(told_of(caplog, *kinds)) == dead_links.logged.limit
 
 
 @override_settings(DEBUG=False)

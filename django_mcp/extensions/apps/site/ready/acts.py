@@ -8,7 +8,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from django_mcp.extensions.apps.core.app import EXTENSION, Rendered, Shown
+from django_mcp.extensions.apps.core.app import Rendered, shown_of
 from django_mcp.extensions.apps.core.ready import Card, Table
 from django_mcp.extensions.apps.site.ready.rows import properties_of
 from django_mcp.protocol.json import encode
@@ -29,8 +29,7 @@ def write_arguments(arguments: Mapping[str, Any]) -> str:
 
 def _sent_by(tool: ToolEntry | None) -> str | None:
     """Return the tool that is called by the form which another one shows; None: that shows none."""
-    shown: Shown | None = None if tool is None else tool.extensions.get(EXTENSION)
-    return None if shown is None else shown.sends_to
+    return None if tool is None else shown_of(tool).sends_to
 
 
 def _takes_text(schema: Any) -> bool:

@@ -1,0 +1,86 @@
+"""System check of functions that find objects of users by an argument, and do not look at who calls.
+
+Functions are read, and not run. Only what their text and the modules around them make certain is told.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+from django.apps import apps
+from django.conf import settings as site_settings
+from django.core.checks import CheckMessage, Info, Tags
+from django.db.models import Model
+
+from django_mcp.auth.permissions import signed_in
+from django_mcp.checks.declared import check
+from django_mcp.checks.function_text import find_filtered, read_text
+from django_mcp.registry.problems import is_of_framework
+from django_mcp.servers import all_servers
+
+
+@check(Tags.security, id="django_mcp.I019")
+def check_owners() -> Iterator[CheckMessage]:
+    """I019: a function finds objects that belong to users by an argument, and does not look at the user."""
+    for server in all_servers():
+        needs = server.engine.derived.requirements
+        for entry in server.registry.entries():
+            rules = needs.rules.get(entry, frozenset()) - {signed_in}
+            if rules or entry.access.check is not None:
+                continue
+            for model, name, line in _find_chosen(entry.handler.origin):
+                yield Info(
+                    f"{entry.source} finds objects of {model._meta.label} by {name} in line {line}, whoever calls, and "
+                    "these objects belong to users.",
+                    hint="Filter by ctx.user, or write a check= that looks at the object. If every caller may choose "
+                    "every object, silence this check.",
+                )
+
+
+def find_user_model() -> type[Model] | None:
+    """Return the model of the users; None: the site has none."""
+    try:
+        return apps.get_model(site_settings.AUTH_USER_MODEL)
+    except (LookupError, ValueError):
+        return None
+
+
+def belongs_to_users(model: type[Model]) -> bool:
+    """Return whether a model is of the users, or has a foreign key to them."""
+    users = find_user_model()
+    if users is None:
+        return False
+    owners = [field.related_model for field in model._meta.fields if field.is_relation]
+    return any(isinstance(each, type) and issubclass(users, each) for each in (model, *owners))
+
+
+def _find_chosen(given: Any) -> Iterator[tuple[Any, str, int]]:
+    """Yield the models whose objects a function finds by the key in an argument, with the argument and the line."""
+    text = read_text(given)
+    if text is None or is_of_framework(text.function):
+        return
+    nodes = list(ast.walk(text.node))
+    names = {
+        each.attr if isinstance(each, ast.Attribute) else each.id
+        for each in nodes
+        if isinstance(each, ast.Attribute | ast.Name)
+    }
+    if any("user" in each or "owner" in each for each in names):
+        return
+    for call in nodes:
+        if not isinstance(call, ast.Call):
+            continue
+        rows = find_filtered(call)
+        model: Any = None if rows is None else text.find_model(rows)
+        if model is None or not belongs_to_users(model):
+            continue
+        keys = {"pk", model._meta.pk.name, model._meta.pk.attname}
+        for each in call.keywords:
+            if (
+                each.arg in keys
+                and isinstance(each.value, ast.Name)
+                and each.value.id in text.parameters
+            ):
+                yield model, each.value.id, call.lineno

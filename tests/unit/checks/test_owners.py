@@ -1,0 +1,73 @@
+"""What `manage.py check` reports of functions that find objects of users for whoever calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+from django.core.checks import run_checks
+from django.shortcuts import get_object_or_404
+from django.test import override_settings
+
+from django_mcp import Context, signed_in
+from django_mcp.checks.owners import belongs_to_users
+from django_mcp.servers import MCPServer
+from example_project.shop.models import Order
+
+# Some checks of Django ask the database what it can do, once in a process.
+pytestmark = pytest.mark.django_db
+
+
+def order(pk: int) -> str:
+    return str(Order.objects.get(pk=pk))
+
+
+async def cancel(id: int) -> None:
+    await Order.objects.filter(pk=id).aupdate(status="canceled")
+
+
+def note(pk: int) -> str:
+    return str(get_object_or_404(Order, pk=pk).note)
+
+
+def mine(ctx: Context, pk: int) -> str:
+    return str(Order.objects.get(pk=pk, customer_id=ctx.user.pk))
+
+
+def group(pk: int) -> str:
+    return str(Group.objects.get(pk=pk))
+
+
+def fixed() -> str:
+    return str(Order.objects.get(pk=1))
+
+
+def is_mine(user: Any, pk: int) -> bool:
+    return False
+
+
+def test_functions_that_find_objects_of_users_for_whoever_calls_are_told():
+    server = MCPServer("owners", public=True)
+    server.resource("owners://{pk}")(order)
+    server.tool(permission=signed_in)(cancel)
+    server.tool(permission=signed_in)(mine)
+    for each in (note, group, fixed):
+        server.tool(each)
+    server.tool(name="guarded", permission="shop.view_order")(order)
+    server.tool(name="checked", check=is_mine)(order)
+
+    messages = [
+        each.msg for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.I019"
+    ]
+
+    ours = [each for each in messages if each.startswith(f"{__name__}.")]
+    told = {each.split(" ")[0].rpartition(".")[2] for each in ours}
+    assert len(ours) == 3
+    assert told == {"order", "cancel", "note"}
+    assert any(" finds objects of shop.Order by pk in line " in each for each in ours)
+
+
+@override_settings(AUTH_USER_MODEL="nowhere.User")
+def test_nothing_belongs_to_users_on_a_site_without_them():
+    assert not belongs_to_users(Order)
