@@ -35,6 +35,16 @@ async def end_loop() -> None:
         await end_tasks(others)
 
 
+async def take_hub() -> None:
+    """Move the hub to the running event loop, unless streams are open on the one where it runs.
+
+    Tasks under WSGI have an event loop of their own, which goes on after them with the hub.
+    """
+    hub = process_hub()
+    if hub.is_running and hub.loop is not asyncio.get_running_loop() and not hub.streams:
+        await hub.run(hub.stop)
+
+
 def run_blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     """Return what `async_to_sync` does; an event loop that it makes for the call is left without tasks."""
 

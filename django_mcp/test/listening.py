@@ -14,7 +14,7 @@ from asgiref.sync import AsyncToSync
 from django_mcp.execution.threads import in_calling_thread
 from django_mcp.inprocess.results import MCPError, to_error
 from django_mcp.protocol.json import JSONObject
-from django_mcp.push.loops import end_loop, run_blocking
+from django_mcp.push.loops import end_loop, run_blocking, take_hub
 from django_mcp.registry.signatures import named
 from django_mcp.server.delivery.notify import find_matches
 from django_mcp.server.exchange.timers import find_running_loop
@@ -58,6 +58,7 @@ class AsyncListening:
         wanted: JSONObject = {f"{name}ListChanged": True for name in self._lists}
         if self._uris:
             wanted["resourceSubscriptions"] = self._uris
+        await take_hub()
         with in_calling_thread():
             for uri in () if is_stateless else self._uris:
                 await client._request("resources/subscribe", {"uri": uri})

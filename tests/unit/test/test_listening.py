@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from django_mcp.inprocess import MCPError
 from django_mcp.protocol.revisions import REVISIONS
 from django_mcp.server.streams.stream import Change
 from django_mcp.test import AsyncMCPClient, MCPClient, MCPTestCase
+from django_mcp.test.listening import AsyncListening
 from example_project.shop.models import Product
 from tests.support.databases import make_product
 from tests.support.kit import make_server
@@ -160,6 +162,42 @@ def test_only_one_thread_listens_at_a_time():
         assert "Another thread" in str(failures)
 
 
+@contextmanager
+def _other_loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield loop
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def _call_on(loop: asyncio.AbstractEventLoop, function: Callable[[], object]) -> None:
+    async def call() -> None:
+        function()
+
+    asyncio.run_coroutine_threadsafe(call(), loop).result(20)
+
+
+def test_streams_that_are_open_on_another_event_loop_stay_open() -> None:
+    server = make_server()
+    client = AsyncMCPClient(server)
+
+    async def listen() -> AsyncListening:
+        return await client.listen().__aenter__()
+
+    with _other_loop() as loop:
+        changes = asyncio.run_coroutine_threadsafe(listen(), loop).result(20)
+        with MCPClient(server).listen():
+            assert server.engine.hub.loop is loop
+            assert len(server.engine.hub.streams) == 2
+        asyncio.run_coroutine_threadsafe(changes.__aexit__(), loop).result(20)
+        asyncio.run_coroutine_threadsafe(server.engine.hub.stop(), loop).result(20)
+
+
 @pytest.mark.parametrize("store", ["memory", "model"])
 class TestInATransaction:
     """These tests commit nothing: only the test's own connection sees the changes."""
@@ -235,6 +273,20 @@ class TestInATransaction:
                     server.notify_resource_updated(uri)
             assert {seen.next()["params"]["uri"] for _ in uris} == set(uris)
             assert unseen.next()["params"]["uri"] == "kit://1/page"
+
+    def test_so_do_they_after_a_task_under_wsgi(self) -> None:
+        """Its event loop goes on, with the hub."""
+        server = make_server()
+        server.resource("kit://plan", name="plan", permission="shop.view_order")(lambda: "plan")
+        clerk = get_user_model().objects.create_user("clerk")
+        clerk.user_permissions.add(Permission.objects.get(codename="view_order"))
+
+        with _other_loop() as loop:
+            _call_on(loop, server.engine.join_hub)
+            with MCPClient(server, user=clerk).subscribe("kit://plan") as changes:
+                with TestCase.captureOnCommitCallbacks(execute=True):
+                    server.notify_resource_updated("kit://plan")
+                assert changes.next(20)["params"]["uri"] == "kit://plan"
 
     def test_other_calls_run_as_usual_while_listening(self) -> None:
         server = make_server()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -201,6 +202,7 @@ def test_nothing_is_told_of_log_messages_at_the_level_of_the_server(
 def test_nothing_is_told_of_a_task(caplog: pytest.LogCaptureFixture):
     """Its progress is in its status, also under ASGI."""
     server, has_told = make_server(), threading.Event()
+    hub = server.engine.hub
 
     @server.tool(task="required")
     async def last(ctx: Context) -> str:
@@ -215,6 +217,9 @@ def test_nothing_is_told_of_a_task(caplog: pytest.LogCaptureFixture):
     assert answer["result"]["resultType"] == "task"
     assert has_told.wait(LIMIT_S)
     assert told_of(caplog) == []
+    # The event loop of tasks goes on, and the next test has one of its own.
+    assert hub.loop is not None
+    asyncio.run_coroutine_threadsafe(hub.stop(), hub.loop).result(LIMIT_S)
 
 
 # -- questions and pushed messages
