@@ -242,7 +242,7 @@ def check_shadowing() -> Iterator[CheckMessage]:
 
 @check(id="django_mcp.W023")
 def check_module_names() -> Iterator[CheckMessage]:
-    """W023: a module with tools has a name by which it is not found."""
+    """W023: a module with tools has a name by which it is not found, or is in no installed app."""
     module = settings.AUTODISCOVER_MODULE
     if module is None:
         return
@@ -259,13 +259,25 @@ def check_module_names() -> Iterator[CheckMessage]:
                     yield checks.Warning(
                         f"{path} is not imported, so what it registers is not found.", hint=hint
                     )
-    for package, folder in find_project_folders():
-        path = folder / f"{module}.py"
-        if f"{package}.{module}" not in sys.modules and _has_entries(path):
-            yield checks.Warning(
-                f"{path} is not imported, so what it registers is not found.",
-                hint=f"Move it into an app, or add {package!r} to INSTALLED_APPS.",
-            )
+    for path in _find_outside_of_apps(module):
+        yield checks.Warning(
+            f"{path} is not imported, so what it registers is not found.",
+            hint=f"Move it into an app, or add {path.parent.name!r} to INSTALLED_APPS.",
+        )
+
+
+def _find_outside_of_apps(module: str) -> Iterator[Path]:
+    """Yield the modules with tools in the project's packages, and beside these and its apps, that nothing imports."""
+    projects = [folder for _package, folder in find_project_folders()]
+    installed = {Path(config.path) for config in apps.get_app_configs()}
+    homes = {folder.parent for folder in projects}
+    # Of `apps/orders`, where `apps` is in the project.
+    homes |= {app.parent for app in installed if app.parent.parent in homes}
+    beside = {path for home in homes for path in home.glob(f"*/{module}.py")}
+    imported = {getattr(each, "__file__", None) for each in list(sys.modules.values())}
+    for path in sorted(beside | {folder / f"{module}.py" for folder in projects}):
+        if path.parent not in installed and str(path) not in imported and _has_entries(path):
+            yield path
 
 
 def find_project_folders() -> Iterator[tuple[str, Path]]:

@@ -88,6 +88,10 @@ class DjangoConverter:
         """Return a list for a queryset of named values of at most `MAX_ROWS` rows; any other object as it is."""
         if _is_model(value):
             raise ReturnError(_unnamed(type(value)))
+        if isinstance(value, find_class("django.db.models.fields.files", "FieldFile")):
+            raise ReturnError(
+                f"{value.field.name!r} is a file: return its name or url, or File(it) alone for its contents"
+            )
         return _read_rows(value) if _is_rows(value) else value
 
 

@@ -87,11 +87,13 @@ def _refuse_stream(value: Any) -> None:
         raise ReturnError(
             f"returned a response of HTTP, {name}: return its data instead, or File(data, name=...) for a file"
         )
-    is_open_file = callable(getattr(value, "read", None)) and callable(
-        getattr(value, "close", None)
-    )
-    if isinstance(value, IOBase) or is_open_file:
+    if isinstance(value, IOBase) or (_has_method(value, "read") and _has_method(value, "close")):
         raise ReturnError(f"returned an open file, {name}: wrap it, as in `return File(file)`")
+
+
+def _has_method(value: Any, name: str) -> bool:
+    # The class comes first: the file of a model's field has properties that open it.
+    return hasattr(type(value), name) or callable(getattr(value, name, None))
 
 
 def _refuse_inner_streams(value: Any) -> None:

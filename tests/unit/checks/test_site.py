@@ -433,7 +433,9 @@ def test_tools_beside_the_urlconf_are_reported(tmp_path: Path, monkeypatch: pyte
         with override_settings(ROOT_URLCONF="project_of_tools.urls"):
             told_of_file = told()
             with monkeypatch.context() as imported:
-                imported.setitem(sys.modules, "project_of_tools.mcp", ModuleType("mcp"))
+                module = ModuleType("mcp")
+                module.__file__ = str(folder / "mcp.py")
+                imported.setitem(sys.modules, "project_of_tools.mcp", module)
                 told_of_imported = told()
     finally:
         for name in [name for name in sys.modules if name.startswith("project_of_tools")]:
@@ -442,6 +444,33 @@ def test_tools_beside_the_urlconf_are_reported(tmp_path: Path, monkeypatch: pyte
     path = folder / "mcp.py"
     assert told_of_file == [f"{path} is not imported, so what it registers is not found."]
     assert told_of_imported == []
+
+
+def test_tools_of_an_app_that_is_not_installed_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("the_project", "forgotten", "parts/installed", "parts/other"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "__init__.py").write_text("")
+        text = "from django_mcp import tool\n\n@tool\ndef a(): ...\n"
+        (tmp_path / name / "mcp.py").write_text(text if name != "the_project" else "")
+    (tmp_path / "the_project" / "urls.py").write_text("urlpatterns = []\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    try:
+        with (
+            override_settings(ROOT_URLCONF="the_project.urls"),
+            modify_settings(INSTALLED_APPS={"append": "parts.installed"}),
+        ):
+            told = [each for each in found() if each.id == "django_mcp.W023"]
+    finally:
+        for name in [name for name in sys.modules if name.startswith(("the_project", "parts"))]:
+            del sys.modules[name]
+
+    assert [each.msg.partition(" is not imported")[0] for each in told] == [
+        str(tmp_path / name / "mcp.py") for name in ("forgotten", "parts/other")
+    ]
+    assert told[0].hint == "Move it into an app, or add 'forgotten' to INSTALLED_APPS."
 
 
 @pytest.mark.parametrize("init", [None, "", "from . import orders\n"])

@@ -4,10 +4,13 @@ import io
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.core.files.base import ContentFile
+from django.db import models
+from django.db.models.fields.files import FieldFile
 from django.http import FileResponse, Http404, HttpResponse, JsonResponse, StreamingHttpResponse
 
 from django_mcp.execution.values import DJANGO_CONVERTER
@@ -53,6 +56,25 @@ def test_an_open_file_is_refused_with_a_hint(path: Path, mode: str, returns: Any
 def test_what_reads_as_a_file_does_is_refused_with_a_hint(make: Any):
     with make() as file, pytest.raises(ReturnError, match=r"an open file.*return File\(file\)"):
         call(file)
+
+
+def make_stored(name: str) -> FieldFile:
+    field = models.FileField(name="scan")
+    field.set_attributes_from_name("scan")
+    instance: Any = SimpleNamespace()
+    return FieldFile(instance, field, name)
+
+
+@pytest.mark.parametrize("name", ["", "lost/report.csv"])
+def test_the_file_of_a_field_is_refused_with_a_hint_without_being_opened(name: str):
+    file = make_stored(name)
+
+    for returns in (EMPTY, str, dict[str, Any]):
+        with pytest.raises(ReturnError, match=r"an open file.*return File\(file\)"):
+            call(file, returns)
+    for value in ({"scan": file}, [{"scan": file}], [file]):
+        with pytest.raises(ReturnError, match="'scan' is a file: return its name or url"):
+            call(value)
 
 
 def test_a_file_in_a_dict_or_a_list_is_refused(path: Path):
