@@ -54,10 +54,11 @@ def note_session_readers(server: MCPServer, what: str, names: Sequence[str]) -> 
 
 def find_session_readers(admin: ModelAdmin[Any]) -> list[str]:
     """Return the methods of a site's admin that tools run, and whose code looks at the session or the cookies."""
+    # `get_urls` names views of the site, which read what they like.
     names = [
         name
         for name in dir(ModelAdmin)
-        if not name.endswith("_view") and not name.startswith("response_")
+        if not name.endswith(("_view", "urls")) and not name.startswith("response_")
     ]
     return _find_readers(type(admin), names)
 

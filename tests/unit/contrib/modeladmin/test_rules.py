@@ -538,6 +538,12 @@ def test_methods_that_read_the_session_or_cookies_are_reported(
             request.session.clear()
             return super().delete_view(request, *args, **kwargs)
 
+        def get_urls(self) -> Any:
+            return [path("merge/", self.merge), *super().get_urls()]
+
+        def merge(self, request: Any) -> Any:
+            request.session["merged"] = True
+
         def has_delete_permission(self, request: Any, obj: Any = None) -> bool:
             return bool(request.user.is_superuser and _fetch(request))
 
