@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 from typing import Any
 
@@ -89,3 +90,14 @@ def test_only_the_publish_job_has_an_id_token():
     assert "permissions" not in jobs["build"]
     # YAML reads the key `on` as true.
     assert workflow("release.yml")[True] == {"push": {"tags": ["v*"]}}
+
+
+@pytest.mark.parametrize("name", ["versions", "between", "served"])
+def test_the_lists_of_the_matrix_name_what_is_there(name: str):
+    (words,) = re.findall(rf"^{name}=\((.*?)\)$", CI, re.MULTILINE | re.DOTALL)
+
+    found = subprocess.run(
+        ["bash", "-c", f"ls -d {' '.join(words.split())}"], cwd=ROOT, capture_output=True, text=True
+    )
+
+    assert (found.returncode, found.stderr) == (0, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import django
 import pytest
 from django.core.checks import Tags, run_checks
 
@@ -36,8 +37,9 @@ def test_a_disabled_entry_that_is_not_registered_is_a_warning():
 def test_the_database_is_not_asked_without_permission():
     DisabledEntry.objects.create(server="gone", kind="tools", key="old_name")
 
-    assert find(None) == []
     assert find([]) == []
+    if django.VERSION < (6, 1):
+        assert find(None) == []  # later versions mean all of them
 
 
 def test_many_disabled_entries_are_counted():
