@@ -147,17 +147,20 @@ def _limits_scopes(authenticator: Authenticator) -> bool:
 
 @check(Tags.security, deploy=True, id="django_mcp.I013")
 def check_open_tools() -> Iterator[CheckMessage]:
-    """I013: a server is public beside its authenticators, and callers who do not sign in may use tools."""
+    """I013: callers who do not sign in may use tools of a public server."""
     for server in _mounted_servers():
         authentication = server.engine.authentication
-        is_open = authentication is not None and authentication.is_public
-        names = [tool.name for tool in _find_open_tools(server)] if is_open else []
+        if authentication is not None and not authentication.is_public:
+            continue
+        names = [tool.name for tool in _find_open_tools(server)]
         if names:
+            is_half = authentication is not None and authentication.authenticators
+            kind = "has authenticators and is public" if is_half else "is public"
             yield Info(
-                f"The MCP server {server.name!r} has authenticators and is public: without signing in, everybody "
-                f"may use {len(names)} of its tools: {list_some(names)}.",
+                f"The MCP server {server.name!r} {kind}: without signing in, everybody may use {len(names)} of its "
+                f"tools: {list_some(names)}.",
                 hint="Give a permission to tools that return what is not for everybody, such as "
-                "permission=lambda user: user.is_authenticated, or take PUBLIC out.",
+                "permission=signed_in, or take PUBLIC out.",
             )
 
 

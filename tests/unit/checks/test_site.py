@@ -692,14 +692,25 @@ def test_tools_of_everybody_beside_authenticators_are_named():
     )
 
 
+def test_tools_of_everybody_are_named_where_nobody_signs_in():
+    server = MCPServer("open", public=True)
+    server.tool(read_only=True)(look)
+
+    (told,) = deployed(server)
+
+    assert told == (
+        "The MCP server 'open' is public: without signing in, everybody may use 1 of its tools: look."
+    )
+
+
 @pytest.mark.parametrize(
     "options",
     [
-        {"public": True},
         {"authenticators": [Authenticator()]},
+        {"public": True, "permission": "shop.view_order"},
         {"public": True, "authenticators": [Authenticator()], "permission": "shop.view_order"},
     ],
-    ids=["public", "closed", "guarded"],
+    ids=["closed", "guarded", "guarded beside authenticators"],
 )
 def test_tools_of_other_servers_are_not_named(options: Any):
     server = MCPServer("not half open", **options)
