@@ -13,7 +13,7 @@ from django.http import HttpRequest, QueryDict
 from django.http.request import HttpHeaders
 from django.utils.datastructures import MultiValueDict
 
-from django_mcp.auth.left_out import Cookies, Headers, Meta, Query
+from django_mcp.auth.left_out import Attributes, Cookies, Headers, Meta, Query
 from django_mcp.conf import settings
 
 _VARIABLES: Final = frozenset(
@@ -59,7 +59,7 @@ def build_handler_request(source: HttpRequest, user: Any) -> HttpRequest:
     since the site's middleware may still read it.
     """
     kind: Any = source.__class__
-    cls = _without_session(kind)
+    cls = _of_handler(kind)
     request: HttpRequest = cls.__new__(cls)
     attributes = vars(request)
     for name, value in vars(source).items():
@@ -101,22 +101,12 @@ def build_handler_request(source: HttpRequest, user: Any) -> HttpRequest:
     return request
 
 
-class _WithoutSession:
-    """Says where values are kept, to who looks for the session of a browser."""
-
-    def __getattr__(self, name: str) -> Any:
-        text = f"{type(self).__name__!r} object has no attribute {name!r}"
-        if name == "session":
-            text += ": handlers have no session of a browser. ctx.session keeps values from call to call"
-        raise AttributeError(text, name=name, obj=self)
-
-
 @lru_cache
-def _without_session(cls: type[Any]) -> Any:
+def _of_handler(cls: type[Any]) -> Any:
     """Return the class of the request of a handler, for that of the client's request."""
-    if issubclass(cls, _WithoutSession):
+    if issubclass(cls, Attributes):
         return cls
-    return type(cls.__name__, (_WithoutSession, cls), {"__module__": cls.__module__})
+    return type(cls.__name__, (Attributes, cls), {"__module__": cls.__module__})
 
 
 def list_visible_names() -> set[str]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from django.http import QueryDict
 from django.http.request import HttpHeaders
 
+from django_mcp.auth.set_by_middleware import find_set_attributes
 from django_mcp.log import LoggedKinds, logger
 
 logged: Final = LoggedKinds(100)
@@ -26,6 +27,27 @@ _FRAMEWORKS: Final = (
     *("django.", "django_filters.", "django_mcp.", "ninja.", "ninja_extra.", "rest_framework."),
 )
 """Packages that ask for what any request may have, such as a language, and can do without it."""
+
+
+_HIDDEN: Final = "which this request has and handlers and views do not see"
+
+
+class Attributes:
+    """A request that says why it has not an attribute which the requests of the site have."""
+
+    def __getattr__(self, name: str) -> Any:
+        text = f"{type(self).__name__!r} object has no attribute {name!r}"
+        if name == "session":
+            text += ": handlers have no session of a browser. ctx.session keeps values from call to call"
+        elif not name.startswith("_") and (path := find_set_attributes().get(name)):
+            text += f", which {path} sets on the requests of the site"
+            _tell(
+                "attribute",
+                name,
+                f"which {path} sets on requests of the site, and those of calls do not have",
+                "Keep it from a function of DJANGO_MCP['MIDDLEWARE'], in a ContextVar.",
+            )
+        raise AttributeError(text, name=name, obj=self)
 
 
 class _Telling(dict[str, Any]):
@@ -67,7 +89,9 @@ class Cookies(_Telling):
 
     def _tell(self, name: Any) -> None:
         if name in self.left_out:
-            _tell("cookie", name, "Let a middleware add what the cookie says to the request.")
+            _tell(
+                "cookie", name, _HIDDEN, "Let a middleware add what the cookie says to the request."
+            )
 
 
 class Headers(HttpHeaders):
@@ -108,7 +132,7 @@ class Query(QueryDict):
 
     def _tell(self, name: Any) -> None:
         if name in self.left_out:
-            _tell("parameter of the query", name, self.advice)
+            _tell("parameter of the query", name, _HIDDEN, self.advice)
 
 
 class ViewQuery(Query):
@@ -123,22 +147,23 @@ def _tell_header(variable: str) -> None:
         advice = "Read request.user, or ctx.user and ctx.auth."
     else:
         advice = "Add it to HANDLER_HEADERS if it holds no credentials."
-    _tell("header", name, advice)
+    _tell("header", name, _HIDDEN, advice)
 
 
-def _tell(what: str, name: str, advice: str) -> None:
-    """Log, once for each name, which code asked for what was left out, unless a framework did so itself."""
+def _tell(what: str, name: str, why: str, advice: str) -> None:
+    """Log, once for each name, which code asked for what is not there, unless a framework did so itself."""
     frame: Any = sys._getframe(1)
     while frame is not None and _module_of(frame).startswith(_PASSING_ON):
         frame = frame.f_back
     if frame is None or _module_of(frame).startswith(_FRAMEWORKS) or not logged.add((what, name)):
         return
     logger.warning(
-        "%s (line %d) asked for the %s %r, which this request has and handlers and views do not see. %s",
+        "%s (line %d) asked for the %s %r, %s. %s",
         frame.f_globals.get("__name__"),
         frame.f_lineno,
         what,
         name,
+        why,
         advice,
     )
 

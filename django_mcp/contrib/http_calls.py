@@ -21,7 +21,7 @@ from django.urls import get_script_prefix
 from django.utils.datastructures import MultiValueDict
 from django.utils.functional import cached_property
 
-from django_mcp.auth.left_out import Headers, Meta, ViewQuery
+from django_mcp.auth.left_out import Attributes, Headers, Meta, ViewQuery
 from django_mcp.auth.principal import AuthInfo
 from django_mcp.context import Context
 from django_mcp.contrib.generated import TRUNCATED
@@ -186,7 +186,7 @@ def to_texts(value: Any) -> list[str]:
     ]
 
 
-class _OfCaller:
+class _OfCaller(Attributes):
     """What a request without the credentials of its caller does otherwise.
 
     `cache_page()` knows pages by the URLs and the headers of requests. Without credentials these are equal for

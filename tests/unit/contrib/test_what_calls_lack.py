@@ -46,7 +46,28 @@ READS: dict[str, tuple[str, Read]] = {
     "GET[]": ("outside", lambda request: request.GET["outside"]),
     "GET.getlist()": ("outside", lambda request: request.GET.getlist("outside")),
     "in GET": ("outside", lambda request: "outside" in request.GET),
+    "getattr()": ("region", lambda request: getattr(request, "region", None)),
+    "hasattr()": ("region", lambda request: hasattr(request, "region")),
+    "setattr()": ("zone", lambda request: getattr(request, "zone", None)),
 }
+
+
+class Regions:
+    """Middleware of a site."""
+
+    def __init__(self, get_response: Any) -> None:
+        self.get_response = get_response
+        self.kept = None
+
+    def __call__(self, request: Any) -> Any:
+        request.region = "eu"
+        setattr(request, "zone", _find_zone(request))  # noqa: B010
+        return self.get_response(request)
+
+
+def _find_zone(request: Any) -> str:
+    return f"{request.region}-1"
+
 
 Place = Callable[[MCPServer, Read], None]
 
@@ -187,7 +208,8 @@ PLACES: list[Place] = [
 
 
 @pytest.fixture(autouse=True)
-def _nothing_logged() -> Iterator[None]:
+def _nothing_logged(settings: Any) -> Iterator[None]:
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, f"{__name__}.Regions", "gone.Middleware"]
     left_out.logged.reset()
     yield
     left_out.logged.reset()
@@ -227,7 +249,7 @@ def call(
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("read", ["headers.get()", "COOKIES.get()", "GET.get()"])
+@pytest.mark.parametrize("read", ["headers.get()", "COOKIES.get()", "GET.get()", "getattr()"])
 def test_code_of_a_tool_that_asks_for_what_its_request_lacks_is_told_of(
     place: Place, read: str, server: MCPServer, caplog: pytest.LogCaptureFixture
 ):
@@ -271,6 +293,8 @@ def test_a_request_without_what_the_code_asks_for_is_not_told_of(
 ):
     def read(request: Any) -> Any:
         mappings = [request.headers, request.META, request.COOKIES, request.GET]
+        assert not hasattr(request, "kept")  # the middleware sets it on itself
+        assert not hasattr(request, "unset")
         return [mapping.get("unsent") for mapping in mappings] + [request.headers.get("Host")]
 
     call(server, read, place)
@@ -322,6 +346,17 @@ def test_an_authentication_class_that_a_permission_calls_is_told_of(
     (told,) = caplog.messages
     assert "'Authorization'" in told
     assert __name__ in told
+
+
+def test_the_middleware_that_sets_an_attribute_is_named(
+    server: MCPServer, caplog: pytest.LogCaptureFixture
+):
+    call(server, lambda request: request.region, function)
+
+    told, _of_the_tool = caplog.messages
+    assert f"the attribute 'region', which {__name__}.Regions sets on requests of the site" in told
+    assert told.endswith("Keep it from a function of DJANGO_MCP['MIDDLEWARE'], in a ContextVar.")
+    assert f"no attribute 'region', which {__name__}.Regions sets on the requests" in caplog.text
 
 
 def test_a_view_does_not_see_a_parameter_that_handlers_see(
