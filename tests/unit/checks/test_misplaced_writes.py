@@ -80,6 +80,104 @@ def atomic_resource() -> str:
         raise ToolError("No.")
 
 
+async def twice(name: str) -> None:
+    group = await Group.objects.acreate(name=name)
+    await group.permissions.aclear()
+    group.name = "other"
+    await group.asave()
+
+
+async def in_a_loop(names: list[str]) -> None:
+    for name in names:
+        await Group.objects.acreate(name=name)
+
+
+async def in_either_way(name: str) -> None:
+    if name:
+        await Group.objects.acreate(name=name)
+    else:
+        await Group.objects.acreate(name="other")
+
+
+def synchronous_loop(names: list[str]) -> None:
+    for name in names:
+        Group.objects.create(name=name)
+
+
+def test_functions_that_write_twice_without_a_transaction_are_told():
+    server = MCPServer("twice")
+    told = [twice, in_a_loop]
+    others: list[Any] = [in_either_way, synchronous_loop]
+    for each in (*told, *others):
+        server.tool(each)
+
+    messages = [
+        each.msg for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.I016"
+    ]
+
+    ours = [each for each in messages if f"{__name__}." in each and ", and again in " in each]
+    assert [each.split(" ")[0] for each in ours] == [f"{__name__}.{each.__name__}" for each in told]
+    assert " writes with Group.objects.acreate(), and again in line " in ours[0]
+
+
+def dict_of_a_view(name: str) -> dict[str, Any]:
+    group = Group.objects.create(name=name)
+    if group.pk > 7:
+        return {"error": f"There are {group.pk} groups."}
+    return {"id": group.pk}
+
+
+def inside_of_a_transaction(name: str) -> dict[str, Any]:
+    with transaction.atomic():
+        Group.objects.create(name=name)
+        if not name:
+            return {"success": False, "message": "A name is missing."}
+    return {"success": True}
+
+
+def text_of_an_error(name: str) -> str:
+    Group.objects.filter(name=name).update(name="x")
+    return f"Error: no {name}"
+
+
+def with_a_status(name: str) -> Any:
+    Group.objects.filter(name=name).delete()
+    return {"detail": "gone"}, 404
+
+
+def before_it_writes(name: str) -> dict[str, Any]:
+    if not name:
+        return {"error": "A name is missing."}
+    Group.objects.create(name=name)
+    return {"error": None, "status": "created", "errors": []}
+
+
+def a_few_of_many(names: list[str]) -> dict[str, Any]:
+    errors: list[str] = []
+    for name in names:
+        Group.objects.create(name=name)
+    return {"made": len(names), "errors": errors}
+
+
+def without_writing(name: str) -> dict[str, Any]:
+    return {"error": "Nothing.", "count": Group.objects.count()}
+
+
+def test_functions_that_write_and_return_an_error_as_their_result_are_told():
+    server = MCPServer("returning")
+    told: list[Any] = [dict_of_a_view, inside_of_a_transaction, text_of_an_error, with_a_status]
+    for each in (*told, before_it_writes, a_few_of_many, without_writing):
+        server.tool(each)
+
+    messages = [
+        each.msg for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.I020"
+    ]
+
+    ours = [each for each in messages if each.startswith(f"{__name__}.")]
+    assert [each.split(" ")[0] for each in ours] == [f"{__name__}.{each.__name__}" for each in told]
+    assert " writes with Group.objects.create(), and may return an error as its result " in ours[0]
+
+
 def test_functions_that_write_without_a_transaction_and_raise_after_it_are_told():
     server = MCPServer("halfway")
     told = [saved, created_under_a_condition, updated_in_one_way]
@@ -97,10 +195,14 @@ def test_functions_that_write_without_a_transaction_and_raise_after_it_are_told(
 
     messages = [each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.I016"]
 
-    ours = [each.msg.split(" ")[0] for each in messages if f"{__name__}." in each.msg]
+    ours = [
+        each.msg
+        for each in messages
+        if f"{__name__}." in each.msg and " may raise an error after it " in each.msg
+    ]
     names = [each.__name__ for each in (*told, resource)]
-    assert ours == [f"{__name__}.{name}" for name in names]
-    assert " writes with group.asave(), and may raise an error after it in line " in messages[0].msg
+    assert [each.split(" ")[0] for each in ours] == [f"{__name__}.{name}" for name in names]
+    assert " writes with group.asave(), and may raise an error after it in line " in ours[0]
 
 
 def test_writes_of_what_says_that_it_only_reads_are_told():
