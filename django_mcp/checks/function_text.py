@@ -10,6 +10,7 @@ from functools import lru_cache
 from textwrap import dedent
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, TypeAlias
+from uuid import UUID
 
 from django.db.models import Model, QuerySet
 from django.db.models.manager import BaseManager
@@ -133,6 +134,14 @@ class FunctionText:
         # Functions such as `get_object_or_404()` take the model itself.
         cls = found.cls if isinstance(found, Instance) else getattr(found, "value", None)
         return cls if isinstance(cls, type) and issubclass(cls, Model) else None
+
+    def find_plain_parameters(self) -> set[str]:
+        """Return the parameters that take a text or a number, or may."""
+        return {
+            name
+            for name in self.parameters
+            if self._annotations.get(name, str) in (str, int, float, UUID)
+        }
 
     def find_called(self) -> Iterator[tuple[Any, int]]:
         """Yield the functions that it calls, as far as they are known, with the line."""

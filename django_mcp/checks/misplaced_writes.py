@@ -6,7 +6,6 @@ Functions are read, and not run. Only what their text and the modules around the
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Iterator
 from typing import TypeGuard
 
@@ -16,6 +15,7 @@ from django.core.checks import CheckMessage, Info
 from django_mcp.checks.declared import check
 from django_mcp.checks.function_text import FunctionText, read_text
 from django_mcp.registry.entries import ToolEntry
+from django_mcp.server.handlers.result_mistakes import FAILED_STATUSES, FAILED_TEXT
 from django_mcp.servers import all_servers
 
 _WRITES = frozenset(
@@ -153,9 +153,6 @@ def _raises(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Raise)
 
 
-_ERROR = re.compile(r"(an )?(error|failed|failure|forbidden|not allowed)\b", re.IGNORECASE)
-
-
 def _returns_error(statement: ast.stmt) -> bool:
     """Return whether a statement returns what a view would answer with the status of an error."""
     match statement:
@@ -170,9 +167,9 @@ def _returns_error(statement: ast.stmt) -> bool:
         case ast.Return(value=ast.Tuple(elts=[_, ast.Constant(value=int(status))])):
             return 400 <= status < 600
         case ast.Return(value=ast.Constant(value=str(text))):
-            return _ERROR.match(text) is not None
+            return FAILED_TEXT.match(text) is not None
         case ast.Return(value=ast.JoinedStr(values=[ast.Constant(value=str(text)), *_])):
-            return _ERROR.match(text) is not None
+            return FAILED_TEXT.match(text) is not None
     return False
 
 
@@ -187,7 +184,7 @@ def _is_error(key: object, value: ast.expr, *, is_alone: bool) -> bool:
         return bool(given) and (is_alone or not isinstance(value, ast.Name | ast.List | ast.Dict))
     if key in ("success", "ok"):
         return given is False
-    return key == "status" and isinstance(given, str) and _ERROR.match(given) is not None
+    return key == "status" and isinstance(given, str) and given.lower() in FAILED_STATUSES
 
 
 def _find_writes(text: FunctionText, node: ast.AST) -> Iterator[tuple[str, int]]:

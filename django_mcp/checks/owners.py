@@ -6,7 +6,7 @@ Functions are read, and not run. Only what their text and the modules around the
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from django.apps import apps
@@ -57,17 +57,19 @@ def belongs_to_users(model: type[Model]) -> bool:
 
 
 def _find_chosen(given: Any) -> Iterator[tuple[Any, str, int]]:
-    """Yield the models whose objects a function finds by the key in an argument, with the argument and the line."""
+    """Yield the models whose objects a function finds by an argument that chooses one, or its owner, with the argument and the line."""
     text = read_text(given)
     if text is None or is_of_framework(text.function):
         return
+    arguments = text.find_plain_parameters()
     nodes = list(ast.walk(text.node))
     names = {
         each.attr if isinstance(each, ast.Attribute) else each.id
         for each in nodes
         if isinstance(each, ast.Attribute | ast.Name)
     }
-    if any("user" in each or "owner" in each for each in names):
+    # A user who is named by the client need not be the one who calls.
+    if any("user" in each or "owner" in each for each in names - arguments):
         return
     for call in nodes:
         if not isinstance(call, ast.Call):
@@ -76,11 +78,27 @@ def _find_chosen(given: Any) -> Iterator[tuple[Any, str, int]]:
         model: Any = None if rows is None else text.find_model(rows)
         if model is None or not belongs_to_users(model):
             continue
-        keys = {"pk", model._meta.pk.name, model._meta.pk.attname}
+        fields = _find_choosing(model)
         for each in call.keywords:
-            if (
-                each.arg in keys
-                and isinstance(each.value, ast.Name)
-                and each.value.id in text.parameters
-            ):
-                yield model, each.value.id, call.lineno
+            is_argument = isinstance(each.value, ast.Name) and each.value.id in arguments
+            if is_argument and each.arg is not None and _names_one_of(fields, each.arg):
+                yield model, ast.unparse(each.value), call.lineno
+
+
+def _find_choosing(model: Any) -> set[str]:
+    """Return the names of the fields that choose one object of a model, or the objects of one user."""
+    users: Any = find_user_model()
+    names = {"pk"}
+    for field in model._meta.fields:
+        of_user = field.is_relation and issubclass(users, field.related_model)
+        if field.unique or of_user:
+            names |= {field.name, field.attname}
+    return names
+
+
+def _names_one_of(fields: Collection[str], lookup: str) -> bool:
+    """Return whether a lookup is of one of the fields, or through it to a field of the user, and by equality."""
+    name, *rest = lookup.split("__")
+    return name in fields and (
+        not rest or rest[-1] in ("email", "exact", "id", "iexact", "pk", "username")
+    )

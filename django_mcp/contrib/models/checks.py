@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dis import get_instructions
 from inspect import unwrap
+from itertools import pairwise
 from typing import Any
 
 from django.apps import apps
@@ -109,17 +110,25 @@ def check_ignored_users(**_kwargs: Any) -> list[CheckMessage]:
     ]
 
 
+_SIGNED_IN = frozenset(("is_active", "is_anonymous", "is_authenticated"))
+
+
 def _ignores_user(tools: ModelTools) -> bool:
-    """Return whether the code of `get_queryset` never loads its parameter for the user."""
+    """Return whether the code of `get_queryset` asks no more of its parameter for the user than whether one is signed in."""
     code = getattr(unwrap(type(tools).get_queryset), "__code__", None)
     if code is None or code.co_argcount < 2:
         return False
     name = code.co_varnames[1]
-    # A single instruction of Python 3.13 may load two variables.
-    loaded = [each.argval for each in get_instructions(code) if each.opname.startswith("LOAD")]
-    return name not in code.co_cellvars and not any(
-        name in each if isinstance(each, tuple) else name == each for each in loaded
-    )
+    if name in code.co_cellvars:
+        return False
+    for each, following in pairwise(get_instructions(code)):
+        # A single instruction of Python 3.13 may load two variables.
+        loaded = each.argval if isinstance(each.argval, tuple) else (each.argval,)
+        if each.opname.startswith("LOAD") and name in loaded:
+            reads = following.opname.startswith("LOAD_") and following.argval in _SIGNED_IN
+            if loaded[-1] != name or not reads:
+                return False
+    return True
 
 
 @register("django_mcp", Tags.models, Tags.security)

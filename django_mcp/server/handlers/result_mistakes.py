@@ -36,10 +36,16 @@ _CURSOR = re.compile(
 """Keys of what a client sends to get the next page."""
 
 
+FAILED_TEXT = re.compile(r"(error|failed|failure)(:|\s+to\b|[.!]?$)", re.IGNORECASE)
+"""How texts begin that tell a failure."""
+
+FAILED_STATUSES = frozenset(("error", "fail", "failed", "failure"))
+"""What a key `status` has then."""
+
 _OF_FAILURES = frozenset(
     ("error", "errors", "detail", "details", "message", "code", "status", "success", "ok")
 )
-"""Keys of objects that tell a failure, if one of them is `error`."""
+"""Keys of objects that tell nothing but a failure, if one of them says that it is one."""
 
 _LEAK = (
     "The result of %s has the key %r, which looks like a secret, and clients pass results on to models. Name the columns "
@@ -47,8 +53,8 @@ _LEAK = (
     "dataclass, a TypedDict or a pydantic model"
 )
 _FAILURE = (
-    "The tool %s returns an error as its result, which clients and the record of calls take for a success. Raise it: "
-    "raise ToolError('...')"
+    "The tool %s returns an error as its result, which clients and the record of calls take for a success, and what it "
+    "wrote stays. Raise it: raise ToolError('...')"
 )
 
 
@@ -120,10 +126,17 @@ def _decode(data: bytes | str) -> Any:
 def _tells_failure(data: Any) -> bool:
     """Return whether data says nothing but that the call failed, as views and tools of other libraries do."""
     if isinstance(data, str):
-        return data.startswith("Error:")
+        return FAILED_TEXT.match(data) is not None
     if isinstance(data, list) and len(data) == 2 and type(data[1]) is int:
         return isinstance(data[0], dict) and 400 <= data[1] < 600
-    return isinstance(data, dict) and bool(data.get("error")) and data.keys() <= _OF_FAILURES
+    if not isinstance(data, dict) or not data.keys() <= _OF_FAILURES:
+        return False
+    status = data.get("status")
+    return (
+        bool(data.get("error") or data.get("errors"))
+        or data.get("success", data.get("ok")) is False
+        or (isinstance(status, str) and status.lower() in FAILED_STATUSES)
+    )
 
 
 def _find_secrets(data: Any, depth: int) -> Iterator[str]:

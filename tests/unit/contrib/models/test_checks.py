@@ -624,6 +624,18 @@ def own(self: Any, user: Any) -> Any:
     return Order.objects.filter(customer=user)
 
 
+def of_whoever_signs_in(self: Any, user: Any) -> Any:
+    if not user.is_authenticated or not user.is_active:
+        return Order.objects.none()
+    return Order.objects.all()
+
+
+def of_staff_or_own(self: Any, user: Any) -> Any:
+    if user.is_anonymous:
+        return Order.objects.none()
+    return Order.objects.all() if user.is_staff else Order.objects.filter(customer=user)
+
+
 def own_by_closure(self: Any, user: Any) -> Any:
     return Order.objects.filter(
         pk__in=[each.pk for each in Order.objects.all() if each.customer == user]
@@ -636,6 +648,8 @@ def own_by_closure(self: Any, user: Any) -> Any:
         ({"get_queryset": published}, True),
         ({"get_queryset": own}, False),
         ({"get_queryset": own_by_closure}, False),
+        ({"get_queryset": of_whoever_signs_in}, True),
+        ({"get_queryset": of_staff_or_own}, False),
         ({"get_queryset": published, "permission": "shop.view_order"}, False),
         ({"get_queryset": published, "permission": signed_in}, True),
         ({"everyone": True}, False),

@@ -155,6 +155,12 @@ def told_failures(caplog: pytest.LogCaptureFixture) -> list[str]:
         (({"detail": "No."}, 404), Any),
         ("Error: Order matching query does not exist.", str),
         ('{"error": "No."}', str),
+        ({"success": False, "message": "The card was refused."}, Any),
+        ({"ok": False}, Any),
+        ({"status": "error", "detail": "No."}, Any),
+        ({"errors": {"number": ["Required."]}}, Any),
+        ("Failed to pay.", str),
+        ("ERROR", str),
     ],
 )
 def test_a_failure_that_is_returned_is_told_once(
@@ -183,6 +189,10 @@ class Checked:
         ([{"number": "1"}, 404.5], Any),
         (["a", 404], Any),
         ("Errors: none", str),
+        ("Failed logins: 3", str),
+        ({"success": True, "message": "Done."}, Any),
+        ({"status": "sent", "errors": []}, Any),
+        ({"success": False, "paid": 3}, Any),
     ],
 )
 def test_other_results_tell_no_failure(caplog: pytest.LogCaptureFixture, value: Any, returns: Any):
