@@ -30,6 +30,8 @@ from django_mcp.admin.texts import escape_invisible
 from django_mcp.auth.principal import KEY_START, make_key
 from django_mcp.auth.users import is_superuser
 from django_mcp.endpoints.usable_entries import (
+    find_key_readers,
+    find_open_writers,
     find_refused,
     grantable_scopes,
     usable_entries,
@@ -308,6 +310,15 @@ class APIKeyAdmin(VisibleList):
                 name for kind in refused for name in getattr(allowed, kind) & refused[kind].keys()
             ),
         }
+        if obj.scopes and obj.allowed is None:
+            # Scopes alone do not restrict the key, although it may seem so.
+            readers = filter(find_key_readers, all_servers())
+            named[
+                _t(
+                    "The key may also use these tools, which write and need no scope: %(names)s. To forbid them, "
+                    "check “only reading” or name what the key is for."
+                )
+            ] = find_open_writers(obj.user, readers)
         for text, found in named.items():
             if names := escape_invisible(", ".join(sorted(found)), 500):
                 self.message_user(request, text % {"names": names}, messages.WARNING)

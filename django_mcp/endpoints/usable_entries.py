@@ -77,6 +77,19 @@ def usable_entries(
     return entries
 
 
+def find_open_writers(user: Any, servers: Iterable[MCPServer]) -> list[str]:
+    """Return the tools of a user that write and need no scope, sorted: scopes do not keep a key from them."""
+    only_reading = Allowed(names_all=True, read_only=True)
+    names: set[str] = set()
+    for server in servers:
+        scopes_by_name = usable_entries(user, [server])["tools"]
+        reading = usable_entries(user, [server], only_reading)["tools"]
+        names.update(
+            name for name, scopes in scopes_by_name.items() if not scopes and name not in reading
+        )
+    return sorted(names)
+
+
 def usable_toolsets(user: Any, servers: Iterable[MCPServer]) -> list[str]:
     """Return the toolsets in which a user sees something, sorted."""
     names: set[str] = set()

@@ -72,7 +72,7 @@ class APIKeyManager(PrimaryManager["APIKey"]):
         Args:
             user: the user it acts for.
             name: its purpose, in the requester's words.
-            scopes: the scopes it has.
+            scopes: the scopes it has. They do not restrict it: it may also use all that needs none.
             tools: names of the only tools that it sees. If `tools`, `resources`, `prompts` or `toolsets` is
                 given, the key is restricted to what the four name, and to what these tools link to; None
                 for all of them: it sees everything that the user may.

@@ -11,9 +11,11 @@ from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from django_mcp.auth.principal import KEY_START
+from django_mcp.checks.declared import list_some
 from django_mcp.endpoints.usable_entries import (
     all_scopes_of,
     find_key_readers,
+    find_open_writers,
     find_refused,
     usable_entries,
 )
@@ -200,7 +202,7 @@ def _find_servers(name: str | None) -> list[MCPServer]:
 
 
 def _find_mistakes(key: APIKey, servers: list[MCPServer]) -> Iterator[str]:
-    """Yield why a new key can do less than it was probably meant to."""
+    """Yield why a new key can do less than it was probably meant to, or more."""
     usable = usable_entries(key.user, servers, key.allowed)
     if key.is_restricted:
         named = usable_entries(None, servers, key.allowed)
@@ -227,6 +229,17 @@ def _find_mistakes(key: APIKey, servers: list[MCPServer]) -> Iterator[str]:
         yield (
             f"calls of {', '.join(sorted(refused))} are refused, because the key lacks scopes. Add "
             f"{' '.join(f'--scope {scope}' for scope in lacking)} if it shall make them."
+        )
+    # Who names only scopes may think that they restrict the key.
+    open_writers = find_open_writers(key.user, servers) if scopes and key.allowed is None else []
+    if open_writers:
+        count = len(open_writers)
+        which = (
+            "1 tool that writes and needs" if count == 1 else f"{count} tools that write and need"
+        )
+        yield (
+            f"the key may also use {which} no scope: {list_some(open_writers)}. Restrict it with "
+            "--read-only or --tool."
         )
 
 

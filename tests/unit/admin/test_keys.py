@@ -186,6 +186,32 @@ def test_tools_whose_scopes_a_key_lacks_are_reported(root: Any):
     assert text == "The key lacks scopes that these entries need: look"
 
 
+@pytest.mark.parametrize(
+    ("fields", "is_told"),
+    [
+        ({"scopes": ["a"]}, True),
+        ({"scopes": ["a"], "read_only": "on"}, False),
+        ({"scopes": ["a", "b"], "is_restricted": "on", "tools": ["look"]}, False),
+        ({}, False),
+    ],
+)
+def test_tools_that_write_without_a_scope_are_reported_for_a_key_of_scopes(
+    root: Any, fields: dict[str, Any], is_told: bool
+):
+    here = server()
+    here.register_tool(lambda: "", name="close_orders")
+    here.register_tool(lambda: "", name="read_orders", read_only=True)
+    page = add(signed_in(root), user="root", **fields)
+
+    # Other servers of this process have such tools too.
+    texts = [str(each) for each in page.context["messages"]]
+    assert len(texts) == is_told
+    for text in texts:
+        assert text.startswith("The key may also use these tools, which write and need no scope:")
+        assert "close_orders" in text
+        assert "read_orders" not in text
+
+
 @pytest.mark.parametrize(("lifetime", "days"), [("30", 30), ("365", 365), ("never", None)])
 def test_a_lifetime_is_chosen_from_a_list(root: Any, lifetime: str, days: int | None):
     client = signed_in(root)

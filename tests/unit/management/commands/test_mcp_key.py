@@ -161,6 +161,39 @@ def test_a_key_that_can_do_less_than_it_seems_is_made_with_a_warning(
     assert APIKey.objects.get().scopes == scopes
 
 
+def find_more(errors: str) -> list[str]:
+    return [line for line in errors.splitlines() if "the key may also use" in line]
+
+
+@pytest.mark.usefixtures("scoped")
+def test_tools_that_write_without_a_scope_are_named_for_a_key_of_scopes(
+    server: MCPServer, ada: User
+):
+    server.register_tool(lambda: "", name="look_keyed", read_only=True)
+    arguments = ("create", "ada", "x", "--server", "keyed")
+    _, errors = run(*arguments, "--scope", "library:write")
+
+    [text] = find_more(errors)
+    # Not `restock`, which ada may not use, and not `borrow`, which needs a scope.
+    assert "use 2 tools that write and need no scope: only_keyed, other_keyed. Restrict" in text
+    for others in (
+        ["--scope", "library:write", "--read-only"],
+        ["--scope", "library:write", "--tool", "only_keyed"],
+        [],
+    ):
+        assert not find_more(run(*arguments, *others)[1])
+
+
+def test_one_tool_that_writes_without_a_scope_is_named(ada: User):
+    only = MCPServer("one", authenticators=[APIKeyAuthenticator()])
+    only.register_tool(lambda: "", name="close_orders")
+    only.register_tool(lambda: "", name="find_orders", scopes=["orders:read"], read_only=True)
+    _, errors = run("create", "ada", "x", "--server", "one", "--scope", "orders:read")
+
+    [text] = find_more(errors)
+    assert "use 1 tool that writes and needs no scope: close_orders. Restrict" in text
+
+
 @pytest.mark.usefixtures("scoped")
 def test_a_scope_that_the_settings_of_oauth_describe_is_known(ada: User, settings: Any):
     settings.OAUTH2_PROVIDER = {"SCOPES": {"described": "What it is"}}
