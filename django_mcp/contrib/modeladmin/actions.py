@@ -23,8 +23,10 @@ from django_mcp.contrib.modeladmin.reading import AdminReading
 from django_mcp.contrib.modeladmin.requests import (
     MESSAGES_SCHEMA,
     lead_to_page,
+    leads_to_list,
     make_request_for_page,
 )
+from django_mcp.log import logger
 from django_mcp.protocol.json import JSONObject, to_pointer
 from django_mcp.registry.object_schemas import object_schema
 from django_mcp.registry.problems import Problem
@@ -37,11 +39,14 @@ MAX_TEXT_CHARS = 100_000
 
 _DONE = object_schema(
     {
-        "done": {"type": "boolean"},
+        "done": {
+            "type": "boolean",
+            "description": "False if the action may not be finished, because it goes on with another page.",
+        },
         "messages": MESSAGES_SCHEMA,
         "redirect_url": {
             "type": "string",
-            "description": "Where the admin would go on. The action may not be finished without it.",
+            "description": "Where the admin would go on.",
         },
         "content_type": {"type": "string"},
         "content": {"type": "string", "description": "The document that the action made."},
@@ -85,6 +90,7 @@ class AdminAction:
         self._name = name
         self._description = description
         self._max_results = max_results
+        self._is_warned_of_page = False
         self.argument = IDS
         self.is_deletion = function is delete_selected
 
@@ -135,7 +141,7 @@ class AdminAction:
         if entry is None:
             raise self._access.missing()
         if not self.is_deletion:
-            return _read(entry[0](self._admin, request, rows), request)
+            return self._finish(_read(entry[0](self._admin, request, rows), request), request)
         deletion = self._deleting.describe(request, objects)
         refusal = deletion.ask(ctx, arguments)
         if refusal is not None:
@@ -143,6 +149,31 @@ class AdminAction:
         if not self._deleting.delete_selected(request, rows):
             entry[0](self._admin, request, rows)
         return {**deletion.done(), "messages": list(request._messages)}
+
+    def _finish(self, result: JSONObject, request: Any) -> JSONObject:
+        """Return a result that claims no more than is known, if the action goes on with a page of its own."""
+        url = result.get("redirect_url")
+        if url is None or leads_to_list(request, self._admin, url):
+            return result
+        if any(message["level"] == "success" for message in result["messages"]):
+            # It has acted, and shows what it made.
+            return result
+        if not self._is_warned_of_page:
+            self._is_warned_of_page = True
+            logger.warning(
+                "The action %s of %s redirects to another page than its list, %s, without a message of success. Its "
+                "tool cannot open that page, and says that the action may not be finished. If it is, call "
+                "message_user() with messages.SUCCESS; if not, leave it out with actions=",
+                self._name,
+                type(self._admin).__qualname__,
+                url.partition("?")[0],
+            )
+        told = _(
+            "The action goes on with the page of redirect_url, so it may not be finished, and may have done nothing "
+            "yet. A person can finish it in the admin."
+        )
+        messages = [*result["messages"], {"level": "warning", "text": told}]
+        return {**result, "done": False, "messages": messages}
 
     def _select(self, request: Any, keys: list[Any]) -> tuple[QuerySet[Any], list[Any]]:
         """Return the rows with some keys; raises `ArgumentErrors` if the user may not use all."""

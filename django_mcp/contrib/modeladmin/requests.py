@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache, update_wrapper
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 from django.conf import settings
 from django.contrib.admin import AdminSite, ModelAdmin
 from django.contrib.admin.utils import quote
 from django.contrib.auth import get_user_model
 from django.contrib.messages.constants import DEFAULT_TAGS
+from django.core.exceptions import DisallowedHost
 from django.http import QueryDict
 from django.urls import (
     NoReverseMatch,
@@ -160,6 +162,34 @@ def lead_to_page(request: Any, model_admin: ModelAdmin[Any], page: str, key: Any
     vars(match).update({**vars(usual), "kwargs": captured, "captured_kwargs": captured})
     start, _separator, end = path.rpartition(f"/{_ANY_KEY}/")
     _lead(request, (f"{start}/{kwargs['object_id']}/{end}", match))
+
+
+def leads_to_list(request: Any, model_admin: ModelAdmin[Any], url: str) -> bool:
+    """Return whether a redirect leads to the list of a `ModelAdmin`, or of another admin site for its model.
+
+    Args:
+        request: leads to that list.
+        model_admin: has it.
+        url: where the redirect leads.
+    """
+    try:
+        target = urlsplit(urljoin(request.path, url))
+        if target.netloc and target.netloc != request.get_host():
+            return False
+    except (ValueError, DisallowedHost):
+        return False
+    if target.path == request.path:
+        return True
+    urlconf = _surroundings()[0]
+    if urlconf is None:
+        return False
+    try:
+        match = resolve(f"/{target.path.removeprefix(get_script_prefix())}", urlconf)
+    except Resolver404:
+        return False
+    meta = model_admin.opts
+    name = f"{meta.app_label}_{meta.model_name}_changelist"
+    return match.url_name == name and "admin" in match.app_names
 
 
 _ANY_KEY = "1"

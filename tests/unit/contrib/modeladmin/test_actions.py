@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin.actions import delete_selected
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.core.checks import run_checks
-from django.http import HttpResponse
-from django.urls import path
+from django.http import HttpResponse, HttpResponseRedirect
+from django.urls import path, reverse
 
 from django_mcp import MCPServer
 from django_mcp.contrib.modeladmin import admin_tools
@@ -91,6 +91,150 @@ def test_changes_before_an_actions_page_are_rolled_back(
     assert not Order.objects.filter(status="cancelled").exists()
 
 
+def test_an_action_that_goes_on_with_its_own_page_is_not_done(
+    make_client: Any,
+    root: User,
+    site: admin.AdminSite,
+    orders: list[Order],
+    caplog: pytest.LogCaptureFixture,
+):
+    class Confirming(Orders):
+        actions = ["cancel"]
+
+        def cancel(self, request: Any, queryset: Any) -> Any:
+            request.session["ids"] = [order.pk for order in queryset]
+            return HttpResponseRedirect("/admin/shop/order/confirm/")
+
+    replace(site, Order, Confirming)
+    client = make_client(root, Order)
+
+    found = [client.call("cancel_orders", ids=[orders[0].pk]).structured for _ in range(2)]
+
+    for each in found:
+        assert each["done"] is False
+        assert each["redirect_url"] == "/admin/shop/order/confirm/"
+        (message,) = each["messages"]
+        assert message["level"] == "warning"
+        assert "may have done nothing yet" in message["text"]
+    assert caplog.text.count("The action cancel of ") == 1
+    assert "Confirming redirects to another page" in caplog.text
+
+
+class Returning(Orders):
+    actions = ["cancel"]
+    target: Any = None
+
+    def cancel(self, request: Any, queryset: Any) -> Any:
+        queryset.update(status="cancelled")
+        # Not HttpResponseRedirect, which refuses what is no URL.
+        return HttpResponse(status=302, headers={"Location": self.target(request)})
+
+
+@pytest.mark.parametrize(
+    ("target", "is_done"),
+    [
+        (lambda request: request.get_full_path(), True),
+        (lambda request: f"{request.path}?status=cancelled", True),
+        (lambda request: request.build_absolute_uri(), True),
+        (lambda request: ".", True),
+        (lambda request: "", True),
+        (lambda request: "?q=1", True),
+        (lambda request: "..", False),
+        (lambda request: "confirm/", False),
+        (lambda request: f"https://pay.example{request.path}", False),
+        (lambda request: "https://[", False),
+    ],
+)
+def test_an_action_that_returns_to_the_list_is_done(
+    make_client: Any,
+    root: User,
+    site: admin.AdminSite,
+    orders: list[Order],
+    settings: Any,
+    target: Callable[[Any], str],
+    is_done: bool,
+):
+    class Urls:
+        urlpatterns = [path("backstage/", site.urls)]
+
+    class Here(Returning):
+        pass
+
+    settings.ROOT_URLCONF = Urls
+    Here.target = staticmethod(target)
+    replace(site, Order, Here)
+
+    found = make_client(root, Order).call("cancel_orders", ids=[orders[0].pk]).structured
+
+    assert found["done"] is is_done
+    assert len(found["messages"]) == (not is_done)
+
+
+def test_an_action_of_an_admin_without_urls_returns_to_where_it_came_from(
+    make_client: Any, root: User, site: admin.AdminSite, orders: list[Order]
+):
+    class Here(Returning):
+        @staticmethod
+        def target(request: Any) -> str:
+            return str(request.get_full_path())
+
+    replace(site, Order, Here)
+
+    found = make_client(root, Order).call("cancel_orders", ids=[orders[0].pk]).structured
+
+    assert found["done"] is True
+
+
+def test_an_action_that_returns_to_the_list_of_another_site_is_done(
+    make_client: Any, root: User, site: admin.AdminSite, orders: list[Order], settings: Any
+):
+    # `admin:` leads to the site of that name, as authors of actions write it.
+    usual = admin.AdminSite("admin")
+    usual.register(Order)
+
+    class Urls:
+        urlpatterns = [path("admin/", usual.urls), path("backstage/", site.urls)]
+
+    class Usual(Returning):
+        @staticmethod
+        def target(request: Any) -> str:
+            return reverse("admin:shop_order_changelist")
+
+    settings.ROOT_URLCONF = Urls
+    replace(site, Order, Usual)
+
+    found = make_client(root, Order).call("cancel_orders", ids=[orders[0].pk]).structured
+
+    assert (found["done"], found["redirect_url"]) == (True, "/admin/shop/order/")
+
+
+@pytest.mark.parametrize(
+    ("level", "is_done"),
+    [(messages.SUCCESS, True), (messages.INFO, False), (messages.ERROR, False)],
+)
+def test_a_message_of_success_says_that_an_action_is_done(
+    make_client: Any,
+    root: User,
+    site: admin.AdminSite,
+    orders: list[Order],
+    level: int,
+    is_done: bool,
+):
+    class Copying(Orders):
+        actions = ["copy"]
+
+        def copy(self, request: Any, queryset: Any) -> Any:
+            self.message_user(request, "Look at the copy.", level)
+            return HttpResponseRedirect("/admin/shop/order/7/change/")
+
+    replace(site, Order, Copying)
+
+    found = make_client(root, Order).call("copy_orders", ids=[orders[0].pk]).structured
+
+    assert found["done"] is is_done
+    assert found["messages"][0]["text"] == "Look at the copy."
+
+
 def test_an_action_accepts_only_objects_the_user_may_view(
     make_client: Any, make_staff: Callable[..., User], site: admin.AdminSite, orders: list[Order]
 ):
@@ -132,8 +276,8 @@ def test_a_form_without_a_schema_has_no_tool(server: MCPServer, site: admin.Admi
         "update_order",
         "delete_order",
     ]
-    messages = [each.msg for each in run_checks(tags=["django_mcp"]) if each.obj is server]
-    assert any("'create' of" in each and "KeyError" in each for each in messages)
+    told = [each.msg for each in run_checks(tags=["django_mcp"]) if each.obj is server]
+    assert any("'create' of" in each and "KeyError" in each for each in told)
 
 
 def test_concurrently_saved_objects_are_not_overwritten(
