@@ -195,7 +195,46 @@ def find_unknown_permissions(requirements: Requirements) -> Iterator[tuple[str, 
     for guarded, rules in requirements.rules.items():
         for rule in sorted(rule for rule in rules if isinstance(rule, str)):
             if rule not in known or not _NAME.fullmatch(rule):
-                yield guarded.source, rule, next(iter(find_near(rule, known)), None)
+                yield guarded.source, rule, find_near_permission(rule, known)
+
+
+def find_near_permission(name: str, known: Iterable[str]) -> str | None:
+    """Return the known permission of which a name is a near miss; None, if there is none.
+
+    That is one with typing errors or a plural, or with an equal codename of another app. It is not another action
+    on the same model, although most of its letters are the same.
+    """
+    candidates = [each for each in sorted(known) if each != name and _is_near_miss(name, each)]
+    return next(iter(find_near(name, candidates, cutoff=0)), None)
+
+
+def _is_near_miss(name: str, permission: str) -> bool:
+    label, _dot, codename = name.lower().rpartition(".")
+    its_label, _dot, its_codename = permission.lower().partition(".")
+    words, its_words = _split(codename), _split(its_codename)
+    if words == its_words:
+        return True
+    # A name without a label may be one of any app.
+    return (not label or _is_near(label, its_label)) and _are_near(words, its_words)
+
+
+def _split(codename: str) -> list[str]:
+    return [word for word in re.split(r"[\W_]+", codename) if word]
+
+
+def _are_near(words: list[str], others: list[str]) -> bool:
+    if len(words) == len(others):
+        # Each for itself, since long equal words would hide a short one that is another.
+        return all(map(_is_near, words, others))
+    return _is_near("".join(words), "".join(others), 0.9)
+
+
+def _is_near(word: str, other: str, cutoff: float = 0.75) -> bool:
+    """Return whether a word may be another with typing errors, such as `viwe` or `categories`."""
+    short, long = sorted((word, other), key=len)
+    # Letters in front make another word: `publish` and `unpublish`.
+    is_prefixed = long.endswith(short) and len(long) > len(short) + 1
+    return not is_prefixed and bool(find_near(word, [other], cutoff=cutoff))
 
 
 Grants: TypeAlias = frozenset[tuple[Any, Any]]

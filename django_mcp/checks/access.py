@@ -206,7 +206,11 @@ def _find_unknown_in_code() -> Iterator[CheckMessage]:
         return
     from django.contrib.auth import get_user_model
 
-    from django_mcp.auth.permissions import find_known_permissions, is_asked_of_django
+    from django_mcp.auth.permissions import (
+        find_known_permissions,
+        find_near_permission,
+        is_asked_of_django,
+    )
 
     user_model = get_user_model()
     # Another backend may know names that no model has.
@@ -218,21 +222,26 @@ def _find_unknown_in_code() -> Iterator[CheckMessage]:
     for function, name in (each for server in all_servers() for each in find_asked(server)):
         # What belongs to an app that is not installed may be for sites that have it.
         is_of_app = "." not in name or name.partition(".")[0] in labels
-        if name not in known and (is_of_app or find_near(name, known, cutoff=LIKENESS)):
+        near = None if name in known else find_near_permission(name, known)
+        is_misspelt = near is not None and bool(find_near(name, [near], cutoff=LIKENESS))
+        if name not in known and (is_of_app or is_misspelt):
             asking.setdefault(name, {})[describe_source(function)] = None
     for name, sources in asking.items():
         others = f" and {len(sources) - 1} more ask" if len(sources) > 1 else " asks"
         yield checks.Warning(
             f"{next(iter(sources))}{others} has_perm() for {name!r}, which no model of the installed apps has.",
-            hint=_suggest(name, next(iter(find_near(name, known)), None), f"user.{name}"),
+            hint=_suggest(name, find_near_permission(name, known), f"user.{name}"),
         )
 
 
 def _suggest(name: str, near: str | None, instead_of_flag: str) -> str:
-    first = f"Did you mean {near!r}? If not," if near else "Write it as app_label.codename and"
     if name in _FLAGS:
-        first = f"Did you mean {instead_of_flag}? If not,"
-    return f"{first} declare it in Meta.permissions of a model and migrate."
+        first = f"Did you mean {instead_of_flag}? If not, declare"
+    elif near:
+        first = f"Did you mean {near!r}? If not, declare"
+    else:
+        first = "Declare" if "." in name else "Write it as app_label.codename and declare"
+    return f"{first} it in Meta.permissions of a model and migrate."
 
 
 _FLAGS = ("is_active", "is_authenticated", "is_staff", "is_superuser")

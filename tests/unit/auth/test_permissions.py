@@ -16,6 +16,7 @@ from django.test import TestCase
 from django_mcp import MCPServer, signed_in
 from django_mcp.auth.access import MAX_AGE_S, DjangoAccess, permissions_changed
 from django_mcp.auth.authenticators import APIKeyAuthenticator
+from django_mcp.auth.permissions import find_near_permission
 from django_mcp.auth.principal import AuthInfo, Principal, make_key
 from django_mcp.inprocess import MCPError
 from django_mcp.models import APIKey
@@ -507,3 +508,40 @@ def test_listed_if_requires_a_sync_function():
         server.register_tool(lambda: "", name="asked", listed_if=ask)
     with pytest.raises(RegistrationError, match=r"listed_if= cannot be 'x'"):
         server.register_tool(lambda: "", name="staff", listed_if="x")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("shop.viwe_order", "shop.view_order"),
+        ("shop.Change_Order", "shop.change_order"),
+        ("shpo.change_order", "shop.change_order"),
+        ("orders.change_order", "shop.change_order"),
+        ("change_order", "shop.change_order"),
+        ("chnage_order", "shop.change_order"),
+        ("shop.view_orders", "shop.view_order"),
+        ("shop.view_categories", "shop.view_category"),
+        ("shop.view_orderline", "shop.view_order_line"),
+        ("shop.view-order", "shop.view_order"),
+        ("shop.refund_order", None),
+        ("shop.order", None),
+        ("shop.view_customer", None),
+        ("shop.unpublish_order", None),
+        ("shop.read_order", None),
+        ("shop.update_order", None),
+        ("blog.refund_order", None),
+        ("nonsense", None),
+        ("", None),
+        (".", None),
+        ("shop.view_order", None),
+    ],
+)
+def test_only_near_misses_of_a_permission_are_suggested(name: str, near: str | None):
+    models = ("order", "order_line", "category")
+    usual = {
+        f"shop.{action}_{model}"
+        for action in ("add", "change", "delete", "view")
+        for model in models
+    }
+
+    assert find_near_permission(name, {*usual, "shop.publish_order"}) == near

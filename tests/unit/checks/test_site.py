@@ -812,6 +812,15 @@ def test_an_unknown_permission_is_reported_with_the_nearest_match():
     assert "app_label.codename" in str(texts["look"][1])
 
 
+def test_another_action_is_not_suggested_for_an_unknown_permission():
+    server = MCPServer("w8", public=True)
+    server.tool(permission="shop.refund_order")(drop_everything)
+
+    (message,) = [each for each in messages_of(server) if each.id == "django_mcp.W008"]
+
+    assert message.hint == "Declare it in Meta.permissions of a model and migrate."
+
+
 def test_an_attribute_of_the_user_is_no_permission():
     server = MCPServer("w8", public=True)
     server.tool(permission="is_staff")(drop_everything)
