@@ -273,20 +273,32 @@ def check_bus() -> Iterator[CheckMessage]:
         )
 
 
+_USUAL_LIMITS = {"postg": ("PostgreSQL", 100), "mysql": ("MySQL", 151)}
+"""The connections that databases allow unless they are configured otherwise, by a part of their ENGINE."""
+
+_PROCESSES = 4
+"""How many worker processes a site with few of them has."""
+
+
 @check(deploy=True, id="django_mcp.I002")
 def check_connections() -> Iterator[CheckMessage]:
-    """I002: the number of database connections."""
-    aliases = [
-        alias
-        for alias, database in site_settings.DATABASES.items()
-        if database.get("CONN_MAX_AGE", 0) != 0 and "sqlite" not in database.get("ENGINE", "")
-    ]
-    if aliases and settings.SYNC_THREADS:
+    """I002: four processes may keep more connections open than their database allows by default."""
+    if not settings.SYNC_THREADS:
+        return
+    handlers = settings.SYNC_THREADS + settings.REPLACEMENT_THREADS + settings.TASK_THREADS
+    kept = handlers + OWN_CONNECTIONS
+    for alias, database in site_settings.DATABASES.items():
+        engine = database.get("ENGINE", "")
+        limits = (limit for part, limit in _USUAL_LIMITS.items() if part in engine)
+        product, limit = next(limits, ("", None))
+        if database.get("CONN_MAX_AGE", 0) == 0 or limit is None or _PROCESSES * kept <= limit:
+            continue
         yield Info(
-            f"CONN_MAX_AGE keeps connections of {', '.join(aliases)} open in each of up to "
-            f"{settings.SYNC_THREADS} threads for tools (SYNC_THREADS), in every worker process.",
-            hint="Keep workers x (SYNC_THREADS + Django's own threads) below the database's limit, "
-            "or set CONN_MAX_AGE to 0, with the pool of the database's own OPTIONS if it has one.",
+            f"CONN_MAX_AGE keeps up to {kept} connections of the database {alias!r} open in each process: SYNC_THREADS "
+            f"+ REPLACEMENT_THREADS + TASK_THREADS + {OWN_CONNECTIONS} of the package. In {_PROCESSES} processes, "
+            f"that is {_PROCESSES * kept}, and {product} allows {limit} by default.",
+            hint="Lower SYNC_THREADS and TASK_THREADS, or set CONN_MAX_AGE to 0, with the pool of the database's "
+            "own OPTIONS if it has one. Silence this check if the database allows as many as your processes need.",
         )
 
 

@@ -758,12 +758,36 @@ def test_middleware_that_asgi_skips_is_named():
 POSTGRESQL = {"ENGINE": "django.db.backends.postgresql", "NAME": "shop"}
 
 
-@pytest.mark.filterwarnings("ignore:Overriding setting DATABASES")
-def test_persistent_connections_of_threads_are_reported():
-    messages = deploy_messages(DATABASES={"default": {**POSTGRESQL, "CONN_MAX_AGE": 60}})
+MYSQL = {**POSTGRESQL, "ENGINE": "django.db.backends.mysql"}
+FEWER_THREADS = {"SYNC_THREADS": 8, "TASK_THREADS": 4}
 
-    assert "up to 32 threads" in messages["django_mcp.I002"]
-    assert "django_mcp.I002" not in deploy_messages(DATABASES={"default": POSTGRESQL})
+
+@pytest.mark.filterwarnings("ignore:Overriding setting DATABASES")
+@pytest.mark.parametrize(
+    ("database", "own", "told"),
+    [
+        ({**POSTGRESQL, "CONN_MAX_AGE": 60}, {}, "that is 208, and PostgreSQL allows 100"),
+        ({**POSTGRESQL, "CONN_MAX_AGE": None}, {}, "keeps up to 52 connections of the database 'd"),
+        ({**MYSQL, "CONN_MAX_AGE": 60}, {}, "that is 208, and MySQL allows 151"),
+        # As the guide of deployments calculates.
+        ({**POSTGRESQL, "CONN_MAX_AGE": 60}, FEWER_THREADS, None),
+        ({**POSTGRESQL, "CONN_MAX_AGE": 60}, {**FEWER_THREADS, "TASK_THREADS": 6}, "that is 104"),
+        ({**POSTGRESQL, "CONN_MAX_AGE": 60}, {"SYNC_THREADS": 0}, None),
+        ({**POSTGRESQL, "CONN_MAX_AGE": 0}, {}, None),
+        (POSTGRESQL, {}, None),
+        ({**POSTGRESQL, "ENGINE": "django.db.backends.oracle", "CONN_MAX_AGE": 60}, {}, None),
+        ({"ENGINE": "django.db.backends.sqlite3", "CONN_MAX_AGE": 60}, {}, None),
+    ],
+)
+def test_persistent_connections_above_the_usual_limit_are_reported(
+    database: dict[str, Any], own: dict[str, Any], told: str | None
+):
+    messages = deploy_messages(DATABASES={"default": database}, DJANGO_MCP=own)
+
+    if told is None:
+        assert "django_mcp.I002" not in messages
+    else:
+        assert told in messages["django_mcp.I002"]
 
 
 @pytest.mark.filterwarnings("ignore:Overriding setting DATABASES")
