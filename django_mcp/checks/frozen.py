@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -44,7 +44,7 @@ class Frozen(Struct, frozen=True):
     Attributes:
         path: the file.
         line: where it is there.
-        name: the keyword, attribute or parameter that it is for.
+        name: the keyword, attribute, parameter or variable that it is for.
         text: the expression.
     """
 
@@ -95,11 +95,16 @@ def find_frozen(module: ModuleType) -> list[Frozen]:
     except (OSError, TypeError):
         return []
     # To parse a module takes long.
-    if "gettext" not in source and "translation" not in source:
+    if "gettext" not in source and "translation" not in source and not _has_function(module):
         return []
     reader = _Reader(module)
     reader.visit(ast.parse(source))
     return reader.found
+
+
+def _has_function(module: ModuleType) -> bool:
+    """Return whether a module has a function for translations, which another module may have renamed."""
+    return any(value is each for value in vars(module).values() for each in (*_AT_ONCE, *_LAZY))
 
 
 class _Reader(ast.NodeVisitor):
@@ -109,17 +114,46 @@ class _Reader(ast.NodeVisitor):
         self.found: list[Frozen] = []
         self._names = vars(module)
         self._path = str(module.__file__)
-        self._constants: dict[str, ast.expr] = {}
-        self._in_function = 0
+        self._told: set[ast.AST] = set()
+        self._classes: list[str] = []
+        self._kept: tuple[str, ast.expr] | None = None
+        self._runs_later = 0
 
     # -- what is read
 
-    def visit_Assign(self, node: ast.Assign) -> None:
-        if not self._in_function:
-            for target in node.targets:
-                if isinstance(target, ast.Name):
-                    self._constants.setdefault(target.id, node.value)
+    def visit(self, node: ast.AST) -> None:
+        """Read a node, and then tell of it unless something inside of it was told by its own name."""
+        super().visit(node)
+        if not self._runs_later and self._is_frozen(node):
+            name, value = self._kept or ("a text", node)
+            self._tell(name, value)
+
+    def visit_Assign(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        if node.value is not None:
+            self._kept = ".".join([*self._classes, ast.unparse(target)]), node.value
         self.generic_visit(node)
+        self._kept = None
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        self.visit_Assign(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        self.visit_Assign(node)
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        """Leave it alone: nothing keeps its text."""
+
+    def visit_With(self, node: ast.With) -> None:
+        calls = [each.context_expr for each in node.items]
+        # Its language is meant to be that one.
+        is_meant = any(
+            isinstance(each, ast.Call) and self._resolve(each.func) is translation.override
+            for each in calls
+        )
+        self._runs_later += is_meant
+        self.generic_visit(node)
+        self._runs_later -= is_meant
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         if any(self._is_ours(base) for base in node.bases):
@@ -127,7 +161,9 @@ class _Reader(ast.NodeVisitor):
                 if isinstance(each, ast.Assign | ast.AnnAssign) and each.value is not None:
                     target = each.targets[0] if isinstance(each, ast.Assign) else each.target
                     self._tell(f"{node.name}.{ast.unparse(target)}", each.value)
+        self._classes.append(node.name)
         self.generic_visit(node)
+        self._classes.pop()
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         for each in node.decorator_list:
@@ -137,21 +173,27 @@ class _Reader(ast.NodeVisitor):
             for argument in arguments:
                 if argument.annotation is not None:
                     self._tell(f"the parameter {argument.arg} of {node.name}", argument.annotation)
-        self._in_function += 1
+        for default in _defaults(node.args):
+            self._kept = f"a default of {node.name}()", default
+            self.visit(default)
+        self._kept = None
+        self._runs_later += 1
         for statement in node.body:
             self.visit(statement)
-        self._in_function -= 1
+        self._runs_later -= 1
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
         self.visit_FunctionDef(node)
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
-        """Leave it alone: it runs later."""
+        """Read its defaults alone: it runs later."""
+        for default in _defaults(node.args):
+            self.visit(default)
 
     def visit_Call(self, node: ast.Call) -> None:
         # What a handler calls is for its caller.
         is_registering = _last_name(node.func) in _REGISTERING
-        if self._is_ours(node.func) and (is_registering or not self._in_function):
+        if self._is_ours(node.func) and (is_registering or not self._runs_later):
             for keyword in node.keywords:
                 name = f"{keyword.arg}=" if keyword.arg else "**"
                 # A call inside is read by itself.
@@ -176,27 +218,29 @@ class _Reader(ast.NodeVisitor):
 
     # -- what is told
 
-    def _tell(self, name: str, value: ast.expr) -> None:
+    def _tell(self, name: str, value: ast.AST) -> None:
+        """Tell of the first text inside of an expression that is translated at once, unless it was told."""
         if (text := self._find_frozen(value)) is not None:
-            each = Frozen(self._path, value.lineno, name, f"{ast.unparse(text):.80}")
-            if each not in self.found:
-                self.found.append(each)
+            self._told.update(ast.walk(value))
+            self.found.append(Frozen(self._path, text.lineno, name, f"{ast.unparse(text):.80}"))
 
-    def _find_frozen(self, node: ast.AST, depth: int = 0) -> ast.AST | None:
+    def _find_frozen(self, node: ast.AST, depth: int = 0) -> ast.expr | None:
         """Return the expression inside of another one that is translated at once."""
-        if isinstance(node, ast.Lambda) or depth > _MAX_DEPTH:
+        if depth > _MAX_DEPTH or node in self._told:
             return None
-        if isinstance(node, ast.Name) and node.id in self._constants:
-            found = self._find_frozen(self._constants[node.id], depth + 1)
-            return None if found is None else node
-        if isinstance(node, ast.Call) and self._is_one_of(node.func, _AT_ONCE):
+        if isinstance(node, ast.expr) and self._is_frozen(node):
             return node
-        if self._formats_lazy(node):
-            return node
-        for child in ast.iter_child_nodes(node):
+        inside: Iterable[ast.AST] = ast.iter_child_nodes(node)
+        if isinstance(node, ast.Lambda):
+            inside = _defaults(node.args)
+        for child in inside:
             if (found := self._find_frozen(child, depth + 1)) is not None:
                 return found
         return None
+
+    def _is_frozen(self, node: ast.AST) -> bool:
+        is_call = isinstance(node, ast.Call) and self._is_one_of(node.func, _AT_ONCE)
+        return is_call or self._formats_lazy(node)
 
     def _formats_lazy(self, node: ast.AST) -> bool:
         if isinstance(node, ast.JoinedStr):
@@ -238,6 +282,10 @@ class _Reader(ast.NodeVisitor):
                 return _UNKNOWN
             return getattr(base, node.attr, _UNKNOWN) if _may_ask(base) else _UNKNOWN
         return _UNKNOWN
+
+
+def _defaults(arguments: ast.arguments) -> list[ast.expr]:
+    return [each for each in (*arguments.defaults, *arguments.kw_defaults) if each is not None]
 
 
 def _may_ask(value: Any) -> bool:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 HEAD = """
 from django.utils import translation
 from django.utils.text import format_lazy
-from django.utils.translation import gettext as _, gettext_lazy, ngettext, pgettext
+from django.utils.translation import gettext as _, gettext as tr, gettext_lazy, ngettext, pgettext
 from typing import Annotated
 from pydantic import Field
 from django_mcp import MCPServer, ToolResult, tool
@@ -94,6 +94,41 @@ def test_a_text_elsewhere(load: Load, text: str):
 
 
 @pytest.mark.parametrize(
+    ("text", "name", "line"),
+    [
+        ("LABELS = {\n    'no': NAME,\n    'yes': _('Yes'),\n    'all': _('All'),\n}", "LABELS", 3),
+        ("LABEL: str = pgettext('a', 'Yes')", "LABEL", 1),
+        ("LABEL = f'{NAME}'", "LABEL", 1),
+        ("LABELS = []\nLABELS += [translation.gettext('Yes')]", "LABELS", 2),
+        ("LABELS = []\nLABELS.append(_('Yes'))", "a text", 2),
+        ("LABELS = [tr(each) for each in 'ab']", "LABELS", 1),
+        ("try:\n    LABEL = _('Yes')\nfinally:\n    pass", "LABEL", 2),
+        ("class Other:\n    size = 1\n    title = _('Delete')", "Other.title", 3),
+        ("class Other:\n    class Meta:\n        title = _('A')", "Other.Meta.title", 3),
+        ("class Other:\n    def look(self, label=_('A')): pass", "a default of look()", 2),
+        ("def look(a, *, label=ngettext('a', 'b', 2)): pass", "a default of look()", 1),
+        ("look = lambda label=_('A'): label", "look", 1),
+        ("import functools\n@functools.partial(print, _('A'))\ndef look(): pass", "a text", 2),
+    ],
+)
+def test_a_text_that_a_module_keeps(load: Load, text: str, name: str, line: int):
+    (each,) = find_frozen(load(text))
+
+    assert (each.name, each.line - HEAD.count("\n")) == (name, line)
+
+
+def test_a_function_that_is_imported_from_elsewhere(tmp_path: Path, load: Load):
+    load("")
+    (tmp_path / "labels_of_frozen.py").write_text("from frozen_texts import tr\nYES = tr('Yes')\n")
+    try:
+        (each,) = find_frozen(import_module("labels_of_frozen"))
+    finally:
+        sys.modules.pop("labels_of_frozen", None)
+
+    assert (each.name, each.text) == ("YES", "tr('Yes')")
+
+
+@pytest.mark.parametrize(
     "text",
     [
         TOOL.format("title=gettext_lazy('Delete'), description=NAME"),
@@ -101,8 +136,10 @@ def test_a_text_elsewhere(load: Load, text: str):
         TOOL.format("title='Delete', description=f'{1} order'"),
         TOOL.format("permission=lambda user: _('Delete')"),
         "@server.tool\ndef look():\n    return ToolResult(_('Done'), meta={'a': _('Delete')})",
-        "class Other:\n    title = _('Delete')\n",
-        "print(_('Delete'), sep=_(' '))",
+        "LABELS = {'yes': gettext_lazy('Yes'), 'no': lambda: _('No')}",
+        "def look(label=NAME):\n    labels = [_('Yes')]\n    class Other:\n        title = _('A')\n",
+        "with translation.override('de'):\n    LABEL = _('Yes')\n",
+        "if not server:\n    raise ValueError(_('No server'))\n",
         "class Orders(ModelTools):\n    def get_label(self, row):\n        return _('Find')\n",
     ],
 )
