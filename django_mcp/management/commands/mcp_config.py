@@ -51,6 +51,7 @@ class Command(SiteCommand):
                     "--user and --superuser are for stdio; over HTTP a client authenticates."
                 )
             url = check_url(options["http"])
+            url = self._complete(server, url)
             self._check_path(server, url)
             url = _narrow_url(url, options)
             config = client.over_http(server.name, url, KEY_PLACE if needs_key(server) else None)
@@ -74,6 +75,21 @@ class Command(SiteCommand):
             config = client.over_stdio(server.name, command, env)
         self.print_json(config)
         self.stderr.write(str(client.where), lambda line: line)
+
+    def _complete(self, server: MCPServer, url: str) -> str:
+        """Return a URL with the path of the server's only endpoint, if it is that of the site's root."""
+        parts = urlsplit(url)
+        mounts = [mount for mount in find_mounts() if mount.server is server]
+        # Each is in the URLconf with and without a slash at its end.
+        paths = {mount.path.rstrip("/") for mount in mounts}
+        if parts.path not in ("", "/") or len(paths) != 1 or not mounts[0].is_fixed:
+            return url
+        path = paths.pop() or "/"
+        if path != "/":
+            self.stderr.write(
+                f"The URL has no path; the site has the server {server.name!r} at {path}."
+            )
+        return parts._replace(path=path).geturl()
 
     def _check_path(self, server: MCPServer, url: str) -> None:
         """Say that the site has the server at no such path, which only a proxy in front of it may have."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from io import StringIO
 from itertools import count
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 from django.test import override_settings
+from django.urls import path
 from django.utils import translation
 
 from django_mcp import MCPServer
@@ -49,7 +52,7 @@ def test_an_endpoint_is_configured(run: Run, client: str, entry: dict[str, objec
         ("https://x.org/mcp", False),
         ("https://x.org/prefix/mcp", False),
         ("https://x.org/mpc", True),
-        ("https://x.org", True),
+        ("https://x.org//", True),
     ],
 )
 def test_a_path_that_the_site_does_not_serve_is_told(run: Run, url: str, is_told: bool):
@@ -57,6 +60,40 @@ def test_a_path_that_the_site_does_not_serve_is_told(run: Run, url: str, is_told
 
     assert json.loads(out)["mcpServers"]["example-shop"] == {"url": url}
     assert ("The site has the server 'example-shop' at /mcp" in err) == is_told
+
+
+@pytest.mark.parametrize(
+    ("url", "complete"),
+    [
+        ("https://x.org", "https://x.org/mcp"),
+        ("http://127.0.0.1:8620/", "http://127.0.0.1:8620/mcp"),
+        ("https://x.org?a=1", "https://x.org/mcp?a=1"),
+    ],
+)
+def test_a_url_without_a_path_gets_that_of_the_only_endpoint(run: Run, url: str, complete: str):
+    out, err = run("mcp_config", "--client", "cursor", "--http", url)
+
+    assert json.loads(out)["mcpServers"]["example-shop"] == {"url": complete}
+    assert "has no path; the site has the server 'example-shop' at /mcp." in err
+    assert "is the URL right?" not in err
+
+
+@pytest.mark.parametrize("prefixes", [["a/", "b/"], ["t/<slug:tenant>/"], []])
+def test_a_url_without_a_path_is_told_where_no_path_is_the_only_one(
+    run: Run, monkeypatch: pytest.MonkeyPatch, prefixes: list[str]
+):
+    server = MCPServer("elsewhere", public=True)
+    patterns = [path(prefix, server.urls) for prefix in prefixes]
+    conf = ModuleType("urls_of_elsewhere")
+    conf.urlpatterns = patterns  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, conf.__name__, conf)
+    with override_settings(ROOT_URLCONF=conf.__name__):
+        out, err = run(
+            "mcp_config", "--client", "cursor", "--server", "elsewhere", "--http", "https://x.org"
+        )
+
+    assert json.loads(out)["mcpServers"]["elsewhere"] == {"url": "https://x.org"}
+    assert "is the URL right?" in err
 
 
 @pytest.mark.parametrize(
