@@ -20,6 +20,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.urls import Resolver404, ResolverMatch, URLResolver, get_resolver, register_converter
 from django.urls.converters import StringConverter
 from django.urls.resolvers import LocalePrefixPattern, RoutePattern
+from django.utils.translation import get_supported_language_variant
 
 from django_mcp.log import logger
 from django_mcp.process import reset_on
@@ -147,12 +148,23 @@ def _is_as_good(other: Any, view: Any) -> bool:
 def _walk(patterns: Any, prefix: str, *, is_fixed: bool) -> Iterator[tuple[str, bool, Any]]:
     for entry in patterns:
         pattern = entry.pattern
-        here = prefix + str(pattern).removeprefix("^").removesuffix("$")
+        here = prefix + _text_of(pattern)
         is_still_fixed = is_fixed and isinstance(pattern, RoutePattern) and not pattern.converters
         if isinstance(entry, URLResolver):
             yield from _walk(entry.url_patterns, here, is_fixed=is_still_fixed)
         else:
             yield here, is_still_fixed, entry.callback
+
+
+def _text_of(pattern: Any) -> str:
+    """Return a pattern as the URLconf writes it, and as a language the one that the site redirects to."""
+    text = str(pattern).removeprefix("^").removesuffix("$")
+    is_redirected = "django.middleware.locale.LocaleMiddleware" in site_settings.MIDDLEWARE
+    if text and is_redirected and isinstance(pattern, LocalePrefixPattern):
+        # A LANGUAGE_CODE such as en-us is a variant of en in LANGUAGES, and /en-us/ is then not found by Django.
+        with suppress(LookupError):
+            return f"{get_supported_language_variant(text.removesuffix('/'))}/"
+    return text
 
 
 Match: TypeAlias = tuple[ASGIApp, Mapping[str, Any]]
