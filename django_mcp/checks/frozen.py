@@ -9,6 +9,7 @@ import ast
 import inspect
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -168,11 +169,11 @@ class _Reader(ast.NodeVisitor):
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         for each in node.decorator_list:
             self.visit(each)
-        if any(self._is_ours(each) for each in node.decorator_list):
-            arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
-            for argument in arguments:
-                if argument.annotation is not None:
-                    self._tell(f"the parameter {argument.arg} of {node.name}", argument.annotation)
+        is_ours = any(self._is_ours(each) for each in node.decorator_list)
+        arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+        for argument in arguments:
+            if argument.annotation is not None and (is_ours or not self._runs_later):
+                self._tell(f"the parameter {argument.arg} of {node.name}", argument.annotation)
         for default in _defaults(node.args):
             self._kept = f"a default of {node.name}()", default
             self.visit(default)
@@ -265,7 +266,7 @@ class _Reader(ast.NodeVisitor):
     def _is_lazy(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Call):
             return self._is_one_of(node.func, _LAZY)
-        return isinstance(self._resolve(node), Promise)
+        return _is_translation(self._resolve(node))
 
     def _is_one_of(self, node: ast.expr, functions: tuple[Any, ...]) -> bool:
         value = self._resolve(node)
@@ -286,6 +287,17 @@ class _Reader(ast.NodeVisitor):
 
 def _defaults(arguments: ast.arguments) -> list[ast.expr]:
     return [each for each in (*arguments.defaults, *arguments.kw_defaults) if each is not None]
+
+
+def _is_translation(value: Any) -> bool:
+    """Return whether a value is a lazy text, and not a lazy URL or the like."""
+    if not isinstance(value, Promise):
+        return False
+    # What a lazy object calls is only in what it is pickled as.
+    with suppress(Exception):
+        pickled: Any = value.__reduce__()
+        return pickled[1][0].__module__ in ("django.utils.text", "django.utils.translation")
+    return False
 
 
 def _may_ask(value: Any) -> bool:
