@@ -7,6 +7,7 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import date, timedelta
 from functools import partial
 from itertools import chain
@@ -32,7 +33,7 @@ from django_mcp.protocol.json import to_pointer
 from django_mcp.protocol.subschemas import KEYWORDS, walk
 from django_mcp.protocol.tokens import estimate_tokens
 from django_mcp.registry import hints
-from django_mcp.registry.entries import TemplateEntry, ToolEntry
+from django_mcp.registry.entries import PromptEntry, TemplateEntry, ToolEntry
 from django_mcp.registry.problems import (
     describe_source,
     did_you_mean,
@@ -424,21 +425,45 @@ def check_list_size() -> Iterator[CheckMessage]:
 
 @check(id="django_mcp.I008")
 def check_annotations() -> Iterator[CheckMessage]:
-    """I008: nothing says what a parameter of a tool is."""
+    """I008: nothing says what a parameter of a tool is, or that of a prompt is no text."""
     for server in all_servers():
         for tool in server.registry.tools.values():
-            for name in _find_unannotated(tool):
+            for parameter in _find_unannotated(tool):
+                name = parameter.name
                 yield Info(
                     f"{tool.source}: the parameter `{name}` has no annotation, so clients may send "
                     "anything.",
                     hint="Write user: User, with your user model, to get the caller. If clients send it, "
                     "annotate it with its type."
                     if name == "user"
-                    else f"Annotate it, as in {name}: str.",
+                    else f"Annotate it, as in {name}: {_name_type(parameter.default)}.",
+                )
+        for prompt in server.registry.prompts.values():
+            for parameter in _find_texts(prompt):
+                yield Info(
+                    f"{prompt.source}: the parameter `{parameter.name}` has no annotation, so it is the text that a client "
+                    f"sends, such as 'false', and {parameter.default!r} only without one.",
+                    hint=f"Annotate it, as in {parameter.name}: {_name_type(parameter.default)}.",
                 )
 
 
-def _find_unannotated(tool: ToolEntry) -> Iterator[str]:
+def _name_type(default: Any) -> str:
+    """Return the name of a type for a parameter with a default."""
+    plain = (bool, int, float, list, dict)
+    return type(default).__name__ if type(default) in plain else "str"
+
+
+def _find_texts(prompt: PromptEntry) -> Iterator[inspect.Parameter]:
+    """Yield the arguments of a prompt that are texts, though their defaults are none."""
+    with suppress(TypeError, ValueError):
+        for name, parameter in inspect.signature(prompt.handler.origin).parameters.items():
+            is_bare = parameter.annotation is inspect.Parameter.empty
+            is_other = isinstance(parameter.default, bool | int | float)
+            if name in prompt.argument_names and is_bare and is_other:
+                yield parameter
+
+
+def _find_unannotated(tool: ToolEntry) -> Iterator[inspect.Parameter]:
     """Yield the arguments of a tool that neither its function nor its schema restricts."""
     published = tool.input_schema.get("properties", {})
     try:
@@ -449,7 +474,7 @@ def _find_unannotated(tool: ToolEntry) -> Iterator[str]:
         schema = published.get(parameter.name)
         is_free = isinstance(schema, dict) and schema.keys() <= _DESCRIBING
         if is_free and parameter.annotation is inspect.Parameter.empty:
-            yield parameter.name
+            yield parameter
 
 
 @check(id="django_mcp.I010")

@@ -1,4 +1,4 @@
-"""System check of functions that find objects of users by an argument, and do not look at who calls.
+"""System check of functions that find objects of users, and do not look at who calls.
 
 Functions are read, and not run. Only what their text and the modules around them make certain is told.
 """
@@ -16,24 +16,25 @@ from django.db.models import Model
 
 from django_mcp.auth.permissions import signed_in
 from django_mcp.checks.declared import check
-from django_mcp.checks.function_text import find_filtered, read_text
+from django_mcp.checks.function_text import COPYING, FunctionText, Rows, find_filtered, read_text
 from django_mcp.registry.problems import is_of_framework
 from django_mcp.servers import all_servers
 
 
 @check(Tags.security, id="django_mcp.I019")
 def check_owners() -> Iterator[CheckMessage]:
-    """I019: a function finds objects that belong to users by an argument, and does not look at the user."""
+    """I019: a function finds objects that belong to users, and does not look at the user."""
     for server in all_servers():
         needs = server.engine.derived.requirements
         for entry in server.registry.entries():
             rules = needs.rules.get(entry, frozenset()) - {signed_in}
             if rules or entry.access.check is not None:
                 continue
-            for model, name, line in _find_chosen(entry.handler.origin):
+            for model, name, line in _find_read(entry.handler.origin):
+                by = f" by {name}" if name else ""
                 yield Info(
-                    f"{entry.source} finds objects of {model._meta.label} by {name} in line {line}, whoever calls, and "
-                    "these objects belong to users.",
+                    f"{entry.source} finds objects of {model._meta.label}{by} in line {line}, whoever calls, and these "
+                    "objects belong to users.",
                     hint="Filter by ctx.user, or write a check= that looks at the object. If every caller may choose "
                     "every object, silence this check.",
                 )
@@ -56,22 +57,29 @@ def belongs_to_users(model: type[Model]) -> bool:
     return any(isinstance(each, type) and issubclass(users, each) for each in (model, *owners))
 
 
-def _find_chosen(given: Any) -> Iterator[tuple[Any, str, int]]:
-    """Yield the models whose objects a function finds by an argument that chooses one, or its owner, with the argument and the line."""
+def _find_read(given: Any) -> Iterator[tuple[Any, str, int]]:
+    """Yield the models of which a function without a look at the user finds objects, with the argument for one and the line."""
     text = read_text(given)
     if text is None or is_of_framework(text.function):
         return
     arguments = text.find_plain_parameters()
-    nodes = list(ast.walk(text.node))
     names = {
         each.attr if isinstance(each, ast.Attribute) else each.id
-        for each in nodes
+        for each in ast.walk(text.node)
         if isinstance(each, ast.Attribute | ast.Name)
     }
     # A user who is named by the client need not be the one who calls.
     if any("user" in each or "owner" in each for each in names - arguments):
         return
-    for call in nodes:
+    found = {line: (model, name, line) for model, name, line in _find_chosen(text, arguments)}
+    for model, line in _find_lists(text):
+        found.setdefault(line, (model, "", line))
+    yield from found.values()
+
+
+def _find_chosen(text: FunctionText, arguments: set[str]) -> Iterator[tuple[Any, str, int]]:
+    """Yield the models whose objects are found by an argument that chooses one, or its owner."""
+    for call in ast.walk(text.node):
         if not isinstance(call, ast.Call):
             continue
         rows = find_filtered(call)
@@ -83,6 +91,48 @@ def _find_chosen(given: Any) -> Iterator[tuple[Any, str, int]]:
             is_argument = isinstance(each.value, ast.Name) and each.value.id in arguments
             if is_argument and each.arg is not None and _names_one_of(fields, each.arg):
                 yield model, ast.unparse(each.value), call.lineno
+
+
+_ITERATING = frozenset(("aiterator", "ain_bulk", "in_bulk", "iterator"))
+"""The methods of a queryset that give all its objects. The others make another one, count, write, or give one object."""
+
+
+def _find_lists(text: FunctionText) -> Iterator[tuple[Any, int]]:
+    """Yield the models of which a function reads a list of objects."""
+    nodes = list(ast.walk(text.node))
+    parents = {child: node for node in nodes for child in ast.iter_child_nodes(node)}
+    for node in nodes:
+        if not isinstance(node, ast.Call | ast.Name) or isinstance(
+            getattr(node, "ctx", None), ast.Store
+        ):
+            continue
+        rows = text.infer(node)
+        if isinstance(rows, Rows) and rows.model is not None and belongs_to_users(rows.model):
+            parent, lists = parents[node], _ITERATING
+            if isinstance(parent, ast.Subscript) and isinstance(parent.slice, ast.Slice):
+                # What a slice is made into is not known by its text.
+                parent, lists = parents[parent], _ITERATING | COPYING
+            if _lists(parent, lists):
+                yield rows.model, node.lineno
+
+
+def _lists(parent: ast.AST, lists: Collection[str]) -> bool:
+    """Return whether what is done with a queryset reads all its objects, as those methods do."""
+    if isinstance(parent, ast.Attribute):
+        return parent.attr in lists
+    if isinstance(parent, ast.Call):
+        return ast.unparse(parent.func) not in ("bool", "len")
+    # A variable that keeps it, one object of it, and whether there are any.
+    return not isinstance(
+        parent,
+        ast.Assign
+        | ast.AnnAssign
+        | ast.NamedExpr
+        | ast.Subscript
+        | ast.If
+        | ast.BoolOp
+        | ast.UnaryOp,
+    )
 
 
 def _find_choosing(model: Any) -> set[str]:

@@ -63,7 +63,10 @@ class ToolResult:
 
     def __post_init__(self) -> None:
         if isinstance(self.content, (str, dict, *BLOCKS)):
-            raise TypeError("The content of a ToolResult is a list of blocks: write [block]")
+            raise TypeError(
+                "The content of a ToolResult is a list of blocks and texts, also of a single one: write "
+                "ToolResult([content])"
+            )
         blocks = tuple(to_block(block, BLOCKS) for block in self.content)
         object.__setattr__(self, "content", blocks)
         if self.is_error and self.is_error is not True:

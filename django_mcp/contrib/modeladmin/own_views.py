@@ -14,9 +14,9 @@ from django_mcp.log import logger
 
 _VIEWS = (
     "add_view", "change_view", "changeform_view", "changelist_view", "delete_view", "get_changelist",
-    "get_changelist_instance",
+    "get_changelist_instance", "render_change_form", "response_add", "response_change", "response_delete",
 )  # fmt: skip
-"""Methods of the admin's pages, which tools take the place of."""
+"""Methods of the admin's pages, which tools take the place of. Those that end a page may do more than to answer."""
 
 _URLS = {
     "": "changelist_view",
@@ -31,8 +31,10 @@ def find_own_views(access: AdminAccess) -> list[str]:
     """Return the names of the views and methods that the admin, its URLs and its site have in place of Django's."""
     admin, site = access.model_admin, access.site
     own = [name for name in _VIEWS if access.overrides(name)]
-    if type(admin).add_view is UserAdmin.add_view:
-        own.remove("add_view")  # its rule is one of Access
+    for name in ("add_view", "response_add"):
+        # The rule of the first is one of Access; the second chooses a page.
+        if getattr(type(admin), name) is getattr(UserAdmin, name):
+            own.remove(name)
     own += _find_other_views(admin)
     # The default site is a lazy object, whose type is another.
     if getattr(site.admin_view, "__func__", None) is not AdminSite.admin_view:

@@ -106,16 +106,19 @@ def check_ignored_users(**_kwargs: Any) -> list[CheckMessage]:
             id="django_mcp.M011",
         )
         for tools in _find_registered()
-        if tools.is_visible_to_all and belongs_to_users(tools.model) and _ignores_user(tools)
+        if tools.is_visible_to_all
+        and belongs_to_users(tools.model)
+        and _ignores_user(type(tools).get_queryset)
+        and _ignores_user(type(tools).has_permission)
     ]
 
 
 _SIGNED_IN = frozenset(("is_active", "is_anonymous", "is_authenticated"))
 
 
-def _ignores_user(tools: ModelTools) -> bool:
-    """Return whether the code of `get_queryset` asks no more of its parameter for the user than whether one is signed in."""
-    code = getattr(unwrap(type(tools).get_queryset), "__code__", None)
+def _ignores_user(method: Any) -> bool:
+    """Return whether the code of a method asks no more of its parameter for the user than whether one is signed in."""
+    code = getattr(unwrap(method), "__code__", None)
     if code is None or code.co_argcount < 2:
         return False
     name = code.co_varnames[1]

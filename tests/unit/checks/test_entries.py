@@ -211,6 +211,25 @@ def test_a_parameter_without_an_annotation_is_named():
     assert "`d`" in second.msg
     assert "bare_with_docs" in third.msg
     assert first.hint == "Annotate it, as in a: str."
+    assert second.hint == "Annotate it, as in d: int."
+
+
+def test_a_parameter_of_a_prompt_that_is_a_text_beside_another_default_is_named():
+    server = MCPServer("bare prompts")
+
+    @server.prompt
+    def remind(customer, urgent=False, tone="kind", count: int = 5, more=None) -> str:
+        """Write a reminder."""
+        return ""
+
+    (message,) = found(server, "I008")
+
+    assert message.level == INFO
+    assert (
+        ": the parameter `urgent` has no annotation, so it is the text that a client "
+        in message.msg
+    )
+    assert message.hint == "Annotate it, as in urgent: bool."
 
 
 def typed_by_schema(a):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group, User
 from django.core.checks import run_checks
+from django.db.models import Sum
 from django.shortcuts import get_object_or_404
 from django.test import override_settings
 
@@ -47,6 +48,31 @@ def by_status(status: str) -> int:
     return Order.objects.filter(status=status, number__contains=status).count()
 
 
+def of_a_search(query: str) -> list[str]:
+    return list(Order.objects.filter(number__icontains=query).values_list("number", flat=True))
+
+
+def newest(ctx: Context, limit: int = 10) -> list[Any]:
+    orders = Order.objects.order_by("-pk")
+    return list(orders[:limit].values("number"))
+
+
+def looped(status: str) -> list[str]:
+    found = Order.objects.filter(status=status)
+    return [each.number for each in found]
+
+
+def counted(status: str) -> dict[str, Any]:
+    orders = Order.objects.filter(status=status)
+    if not orders:
+        return {}
+    return {"count": len(orders), "sum": orders.aggregate(Sum("pk")), "any": orders.exists()}
+
+
+def made(number: str) -> str:
+    return Order.objects.create(number=number).number
+
+
 def of_the_caller(user: User, pk: int) -> str:
     return str(Order.objects.get(pk=pk, customer=user))
 
@@ -72,8 +98,8 @@ def test_functions_that_find_objects_of_users_for_whoever_calls_are_told():
     server.resource("owners://{pk}")(order)
     server.tool(permission=signed_in)(cancel)
     server.tool(permission=signed_in)(mine)
-    told = [note, by_number, of_somebody, of_a_name]
-    others: list[Any] = [group, fixed, by_status, of_the_caller]
+    told = [note, by_number, of_somebody, of_a_name, of_a_search, newest, looped]
+    others: list[Any] = [group, fixed, by_status, counted, made, of_the_caller]
     for each in (*told, *others):
         server.tool(each)
     server.tool(name="guarded", permission="shop.view_order")(order)
@@ -87,6 +113,7 @@ def test_functions_that_find_objects_of_users_for_whoever_calls_are_told():
     names = sorted(each.split(" ")[0].rpartition(".")[2] for each in ours)
     assert names == sorted(each.__name__ for each in (order, cancel, *told))
     assert any(" finds objects of shop.Order by pk in line " in each for each in ours)
+    assert any(" finds objects of shop.Order in line " in each for each in ours)
 
 
 @override_settings(AUTH_USER_MODEL="nowhere.User")

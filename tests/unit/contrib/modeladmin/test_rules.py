@@ -507,13 +507,16 @@ def test_overridden_admin_views_are_reported(server: MCPServer, site: admin.Admi
         def get_changelist(self, request: Any, **kwargs: Any) -> Any:
             return super().get_changelist(request, **kwargs)
 
+        def response_change(self, request: Any, obj: Any) -> Any:
+            return super().response_change(request, obj)
+
     replace(site, Order, Viewed)
     admin_tools(server=server, site=site, models=[Order, User], exclude=["create"])
 
     (message,) = messages(server)
     assert message.startswith("django_mcp.modeladmin.W002 ")
     assert "Viewed of shop.Order has methods of its own that no tool runs" in message
-    assert message.endswith(": change_view, get_changelist.")
+    assert message.endswith(": change_view, get_changelist, response_change.")
 
 
 def _fetch(client: Any) -> bool:

@@ -636,6 +636,14 @@ def of_staff_or_own(self: Any, user: Any) -> Any:
     return Order.objects.all() if user.is_staff else Order.objects.filter(customer=user)
 
 
+def may_view(self: Any, user: Any, action: str) -> bool:
+    return bool(user.has_perm("shop.view_order"))
+
+
+def may_sign_in(self: Any, user: Any, action: str) -> bool:
+    return bool(user.is_authenticated)
+
+
 def own_by_closure(self: Any, user: Any) -> Any:
     return Order.objects.filter(
         pk__in=[each.pk for each in Order.objects.all() if each.customer == user]
@@ -650,6 +658,8 @@ def own_by_closure(self: Any, user: Any) -> Any:
         ({"get_queryset": own_by_closure}, False),
         ({"get_queryset": of_whoever_signs_in}, True),
         ({"get_queryset": of_staff_or_own}, False),
+        ({"get_queryset": published, "has_permission": may_view}, False),
+        ({"get_queryset": published, "has_permission": may_sign_in}, True),
         ({"get_queryset": published, "permission": "shop.view_order"}, False),
         ({"get_queryset": published, "permission": signed_in}, True),
         ({"everyone": True}, False),

@@ -1,0 +1,60 @@
+"""What `manage.py check` reports of functions inside of a cache of `functools`."""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache, partial
+
+import pytest
+from django.contrib.auth.models import Group
+from django.core.checks import run_checks
+
+from django_mcp.servers import MCPServer
+
+# Some checks of Django ask the database what it can do, once in a process.
+pytestmark = pytest.mark.django_db
+
+
+@lru_cache
+def stock(name: str) -> int:
+    return Group.objects.filter(name=name).count()
+
+
+@cache
+def everything() -> str:
+    return "all"
+
+
+@lru_cache(maxsize=5)
+def double(number: int) -> int:
+    return 2 * number
+
+
+def total(name: str) -> int:
+    return stock(name) + 1
+
+
+def four() -> int:
+    return double(2)
+
+
+def plain(name: str) -> int:
+    return Group.objects.filter(name=name).count()
+
+
+def test_functions_whose_results_a_cache_keeps_are_told():
+    server = MCPServer("cached")
+    server.tool(stock)
+    server.tool(name="partial")(partial(stock, "a"))
+    server.resource("cached://all")(everything)
+    for each in (total, four, plain):
+        server.tool(each)
+
+    messages = [
+        each.msg for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.W056"
+    ]
+
+    ours = [each for each in messages if each.startswith((f"{__name__}.", "functools.partial"))]
+    told = sorted(each.split(" ")[0].rpartition(".")[2] for each in ours)
+    assert told == ["everything", "stock", "stock", "total"], ours
+    assert sum(" is inside of a cache of functools: a call with " in each for each in ours) == 3
+    assert sum(" calls stock() in line " in each for each in ours) == 1
