@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dis import get_instructions
 from inspect import unwrap
@@ -14,6 +14,7 @@ from django.apps import apps
 from django.core import checks
 from django.core.checks import CheckMessage, Error, Info, Tags, register
 from django.core.exceptions import ImproperlyConfigured
+from django.db import DatabaseError, router, transaction
 from django.db.models import NOT_PROVIDED, AutoField, Field, Model
 from django.db.models.signals import post_init, pre_save
 from django.forms import ModelChoiceField, ModelForm
@@ -21,7 +22,7 @@ from django.forms import ModelChoiceField, ModelForm
 from django_mcp.checks.discarded import find_discarded
 from django_mcp.checks.function_text import read_text
 from django_mcp.checks.nobodys import find_filters_of_nobody
-from django_mcp.checks.owners import belongs_to_users
+from django_mcp.checks.owners import belongs_to_users, find_user_model
 from django_mcp.conf import settings
 from django_mcp.contrib.models.tools import ModelTools, registered_tools
 from django_mcp.contrib.rights import find_rights
@@ -111,6 +112,61 @@ def check_ignored_users(**_kwargs: Any) -> list[CheckMessage]:
         and _ignores_user(type(tools).get_queryset)
         and _ignores_user(type(tools).has_permission)
     ]
+
+
+@register(Tags.database)
+def check_holders(databases: Sequence[str] | None = None, **_kwargs: Any) -> list[CheckMessage]:
+    """M022: Users who are not staff have the permission of a class that shows every object, and its objects belong to users."""
+    users: Any = find_user_model()
+    find = getattr(getattr(users, "_default_manager", None), "with_perm", None)
+    if (
+        find is None
+        or not hasattr(users, "is_staff")
+        or router.db_for_read(users) not in (databases or ())
+    ):
+        return []
+    messages: list[CheckMessage] = []
+    for tools in _find_registered():
+        given = tools.options.permission
+        names = [given] if isinstance(given, str) else given
+        if not isinstance(names, Sequence) or not names or not _shows_all(tools):
+            continue
+        if count := _count_holders(find, names):
+            whom = "1 user who is" if count == 1 else f"{count} users who are"
+            message = (
+                f"{tools.class_name} shows every object of {tools.model._meta.label}, which belong to users, to {whom} not "
+                f"staff and {'has' if count == 1 else 'have'} {' and '.join(names)}."
+            )
+            hint = (
+                "Filter by the user in get_queryset(), or take the permission from them. If they may see every object, "
+                "silence this check."
+            )
+            messages.append(checks.Warning(message, hint=hint, id="django_mcp.M022"))
+    return messages
+
+
+def _shows_all(tools: ModelTools) -> bool:
+    """Return whether all who pass the permission of a class see every object, and the objects belong to users."""
+    cls = type(tools)
+    return (
+        tools.options.check is None
+        and belongs_to_users(tools.model)
+        and (tools.is_for_all or (not tools.everyone and _ignores_user(cls.get_queryset)))
+        and _ignores_user(cls.has_permission)
+    )
+
+
+def _count_holders(find: Any, names: Sequence[str]) -> int:
+    """Return how many users have all these permissions and are no staff; 0, if the tables are not there."""
+    backend = "django.contrib.auth.backends.ModelBackend"
+    with suppress(DatabaseError, ValueError):  # a name that is no permission, which W008 reports
+        first, *others = [find(name, include_superusers=False, backend=backend) for name in names]
+        with transaction.atomic(using=first.db):
+            holders = first.filter(is_staff=False)
+            for each in others:
+                holders = holders.filter(pk__in=each.values("pk"))
+            return int(holders.count())
+    return 0
 
 
 _SIGNED_IN = frozenset(("is_active", "is_anonymous", "is_authenticated"))

@@ -43,8 +43,10 @@ FAILED_STATUSES = frozenset(("error", "fail", "failed", "failure"))
 """What a key `status` has then."""
 
 _OF_FAILURES = frozenset(
-    ("error", "errors", "detail", "details", "message", "code", "status", "success", "ok")
-)
+    (
+        "code", "detail", "details", "error", "errors", "message", "msg", "ok", "reason", "status", "success",
+    )
+)  # fmt: skip
 """Keys of objects that tell nothing but a failure, if one of them says that it is one."""
 
 _LEAK = (

@@ -12,7 +12,7 @@ from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, Permission, User
 from django.contrib.sessions.models import Session
-from django.core.checks import WARNING, run_checks
+from django.core.checks import WARNING, Tags, run_checks
 from django.core.exceptions import ImproperlyConfigured
 from django.db import models
 from django.test.utils import isolate_apps
@@ -871,6 +871,46 @@ def test_changes_without_signals_are_told_where_objects_are_resources():
         f"{__name__}.{each.__name__}" for each in (ships, ships_later)
     ]
     assert " changes objects of shop.Order with update() in line " in ours[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "is_told"),
+    [
+        ({"everyone": True, "permission": "shop.view_order"}, True),
+        ({"get_queryset": published, "permission": "shop.view_order"}, True),
+        ({"everyone": True, "permission": ["shop.view_order", "auth.view_group"]}, False),
+        ({"everyone": True, "permission": "shop.change_order"}, False),
+        ({"everyone": True, "permission": "shop.gone"}, False),
+        ({"everyone": True, "permission": "gone"}, False),
+        ({"get_queryset": own, "permission": "shop.view_order"}, False),
+        ({"everyone": True}, False),
+        ({"model": Product, "everyone": True, "permission": "shop.view_order"}, False),
+    ],
+)
+def test_users_who_are_no_staff_and_may_see_the_objects_of_others_are_told(
+    options: dict[str, Any], is_told: bool
+):
+    permissions = Permission.objects.filter(codename__in=["view_order", "change_order"])
+    clerk = User.objects.create_user("clerk", is_staff=True)
+    clerk.user_permissions.set(permissions)
+    group = Group.objects.create(name="customers")
+    group.permissions.set(permissions.filter(codename="view_order"))
+    User.objects.create_user("ann").groups.add(group)
+    name = f"Held{next(_names)}"
+    server = MCPServer("held")
+    given = {"model": Order, "fields": ["pk"], "__module__": __name__, **options}
+    type(name, (ModelTools,), given).register(server=server)  # type: ignore[attr-defined]
+
+    def told(databases: list[str]) -> list[str]:
+        found = run_checks(tags=[Tags.database], databases=databases)
+        return [each.msg for each in found if each.id == "django_mcp.M022" and name in each.msg]
+
+    assert told([]) == []
+    text = (
+        f"{__name__}.{name} shows every object of shop.Order, which belong to users, to 1 user who is not staff and "
+        "has shop.view_order."
+    )
+    assert told(["default"]) == [text] * is_told
 
 
 class _Choosing(ModelTools):
