@@ -73,10 +73,10 @@ def test_results_are_serialized_without_unset_fields(result: Any, wire):
 @pytest.mark.parametrize(
     ("make", "remedy"),
     [
-        (later(ToolResult, "hi"), r"write \[block\]"),
-        (later(ToolResult, Text("hi")), r"write \[block\]"),
-        (later(ToolResult, File(b"")), r"write \[block\]"),
-        (later(ToolResult, {"total": 5}), r"write \[block\]"),
+        (later(ToolResult, "hi"), r"write ToolResult\(\[content\]\)"),
+        (later(ToolResult, Text("hi")), r"write ToolResult\(\[content\]\)"),
+        (later(ToolResult, File(b"")), r"write ToolResult\(\[content\]\)"),
+        (later(ToolResult, {"total": 5}), r"write ToolResult\(\[content\]\)"),
         (later(ToolResult, [5]), "not of int"),
         (later(ToolResult, [TextContents("a:b", "")]), "not of TextContents"),
         (later(ToolResult, meta={"": 1}), "_meta key"),
