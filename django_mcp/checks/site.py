@@ -259,25 +259,34 @@ def check_module_names() -> Iterator[CheckMessage]:
                     yield checks.Warning(
                         f"{path} is not imported, so what it registers is not found.", hint=hint
                     )
-    for path in _find_outside_of_apps(module):
+    for path, package in _find_outside_of_apps(module):
         yield checks.Warning(
             f"{path} is not imported, so what it registers is not found.",
-            hint=f"Move it into an app, or add {path.parent.name!r} to INSTALLED_APPS.",
+            hint=f"Move it into an app, or add {package!r} to INSTALLED_APPS.",
         )
 
 
-def _find_outside_of_apps(module: str) -> Iterator[Path]:
-    """Yield the modules with tools in the project's packages, and beside these and its apps, that nothing imports."""
-    projects = [folder for _package, folder in find_project_folders()]
-    installed = {Path(config.path) for config in apps.get_app_configs()}
-    homes = {folder.parent for folder in projects}
+def _find_outside_of_apps(module: str) -> Iterator[tuple[Path, str]]:
+    """Yield the modules with tools in the project's packages, and beside these and its apps, that nothing imports.
+
+    Each is yielded with the name of its package.
+    """
+    packages = {folder: package for package, folder in find_project_folders()}
+    apps_by_folder = {Path(config.path): config.name for config in apps.get_app_configs()}
+    # What the names of packages in a folder begin with.
+    homes = {folder.parent: "" for folder in packages}
     # Of `apps/orders`, where `apps` is in the project.
-    homes |= {app.parent for app in installed if app.parent.parent in homes}
-    beside = {path for home in homes for path in home.glob(f"*/{module}.py")}
+    for folder, name in apps_by_folder.items():
+        if folder.parent.parent in homes and folder.parent not in homes:
+            homes[folder.parent] = name.rpartition(".")[0] + "."
+    for home, start in homes.items():
+        for path in home.glob(f"*/{module}.py"):
+            packages.setdefault(path.parent, start + path.parent.name)
     imported = {getattr(each, "__file__", None) for each in list(sys.modules.values())}
-    for path in sorted(beside | {folder / f"{module}.py" for folder in projects}):
-        if path.parent not in installed and str(path) not in imported and _has_entries(path):
-            yield path
+    for folder, package in sorted(packages.items()):
+        path = folder / f"{module}.py"
+        if folder not in apps_by_folder and str(path) not in imported and _has_entries(path):
+            yield path, package
 
 
 def find_project_folders() -> Iterator[tuple[str, Path]]:

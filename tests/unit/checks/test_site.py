@@ -470,7 +470,10 @@ def test_tools_of_an_app_that_is_not_installed_are_reported(
     assert [each.msg.partition(" is not imported")[0] for each in told] == [
         str(tmp_path / name / "mcp.py") for name in ("forgotten", "parts/other")
     ]
-    assert told[0].hint == "Move it into an app, or add 'forgotten' to INSTALLED_APPS."
+    assert [each.hint for each in told] == [
+        f"Move it into an app, or add {package!r} to INSTALLED_APPS."
+        for package in ("forgotten", "parts.other")
+    ]
 
 
 @pytest.mark.parametrize("init", [None, "", "from . import orders\n"])

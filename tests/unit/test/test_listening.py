@@ -274,7 +274,7 @@ class TestInATransaction:
             assert {seen.next()["params"]["uri"] for _ in uris} == set(uris)
             assert unseen.next()["params"]["uri"] == "kit://1/page"
 
-    def test_so_do_they_after_a_task_under_wsgi(self) -> None:
+    def test_updates_arrive_after_a_task_under_wsgi(self) -> None:
         """Its event loop goes on, with the hub."""
         server = make_server()
         server.resource("kit://plan", name="plan", permission="shop.view_order")(lambda: "plan")
