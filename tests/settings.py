@@ -2,6 +2,10 @@
 
 import os
 
+# Django's own receivers of changed settings come first: a thread that reads between two receivers would
+# find the routers of before.
+import django.test.signals  # noqa: F401
+
 from django_mcp.contrib.oauth import oauth2_provider_settings
 from example_project.settings import *  # noqa: F403  (a settings module is read by its names)
 from example_project.settings import DJANGO_MCP, INSTALLED_APPS

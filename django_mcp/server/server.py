@@ -108,10 +108,12 @@ class BaseServer(Registration, NotifyMethods, ClientMethods):
             self._is_finishing = True
             try:
                 while self._unfinished:
+                    # `_finish_again` may put another list in its place meanwhile.
+                    unfinished = self._unfinished
                     try:
-                        self._unfinished[0]()
+                        unfinished[0]()
                     finally:
-                        del self._unfinished[0]
+                        del unfinished[0]
             finally:
                 self._is_finishing = False
 

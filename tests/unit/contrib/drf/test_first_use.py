@@ -221,6 +221,31 @@ def test_the_database_of_a_tool_is_that_of_the_routers_of_now(server: MCPServer)
         assert alias() == ("default",)
 
 
+def test_routers_that_change_while_tools_are_registered_count(server: MCPServer):
+    change = override_settings(DATABASE_ROUTERS=[ToSecond()])
+
+    class Changing:
+        """Changes the setting when it is first asked, as another thread may."""
+
+        is_asked = False
+
+        def db_for_write(self, model: Any, **_hints: Any) -> None:
+            if not self.is_asked:
+                self.is_asked = True
+                change.enable()
+
+    urls = (path("products/<pk>/", Products.as_view({"delete": "destroy"})),)
+    viewset_tools(Products, server=server, prefix="products", actions=["destroy"])
+
+    with override_settings(ROOT_URLCONF=urls):
+        assert server.registry.tools["products_destroy"].handler.aliases == ("default",)
+        with override_settings(DATABASE_ROUTERS=[Changing()]):
+            try:
+                assert server.registry.tools["products_destroy"].handler.aliases == ("second",)
+            finally:
+                change.disable()
+
+
 def test_no_view_is_looked_for_in_an_endpoint(server: MCPServer):
     view, endpoint = Nested.as_view({"get": "retrieve"}), MCPView(server)
     # As its server refers to each view that has tools.
