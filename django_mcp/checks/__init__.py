@@ -18,6 +18,7 @@ def _runner(checks: list[Check]) -> Check:
         # Each adds its own checks when it is imported.
         from django_mcp.checks import (  # noqa: F401
             access,
+            before_commit,
             cached,
             direct_calls,
             entries,

@@ -80,7 +80,7 @@ def check_readers() -> Iterator[CheckMessage]:
         for entry in server.registry.entries():
             only_reads = not isinstance(entry, ToolEntry) or entry.annotations["readOnlyHint"]
             text = read_text(entry.handler.origin) if only_reads else None
-            for call, line in () if text is None else _find_writes(text, text.node):
+            for call, line in () if text is None else find_writes(text, text.node):
                 what = (
                     "has read_only=True" if isinstance(entry, ToolEntry) else "is there to be read"
                 )
@@ -114,7 +114,7 @@ class _Way:
 
     def find_writing(self, statement: ast.stmt) -> str | None:
         """Return the text of the first call of a statement that writes."""
-        return next((call for call, _line in _find_writes(self._text, statement)), None)
+        return next((call for call, _line in find_writes(self._text, statement)), None)
 
     def _walk(self, body: list[ast.stmt], written: str | None) -> str | None:
         """Follow statements after something was written, and return what is written after them."""
@@ -187,8 +187,8 @@ def _is_error(key: object, value: ast.expr, *, is_alone: bool) -> bool:
     return key == "status" and isinstance(given, str) and given.lower() in FAILED_STATUSES
 
 
-def _find_writes(text: FunctionText, node: ast.AST) -> Iterator[tuple[str, int]]:
-    """Yield the calls by which a part of a function writes to a database, with the line."""
+def find_writes(text: FunctionText, node: ast.AST) -> Iterator[tuple[str, int]]:
+    """Yield the calls by which a part of a function writes to a database, with the line of each."""
     for each in ast.walk(node):
         if isinstance(each, ast.Await) and isinstance(each.value, ast.Call):
             prefix, call = "a", each.value

@@ -1,0 +1,146 @@
+"""The check of tools that start jobs and send mail before their transaction is committed."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+from django.core import mail
+from django.core.checks import run_checks
+from django.core.mail import EmailMessage, send_mail
+from django.db import transaction
+
+from django_mcp import MCPServer
+
+
+class Shelf:
+    """As an object of a model."""
+
+    def save(self) -> None: ...
+
+    def close(self) -> None:
+        self.save()
+
+
+class Job:
+    """A job as of Celery."""
+
+    def delay(self, *args: Any) -> None: ...
+    def apply_async(self, **options: Any) -> None: ...
+    def enqueue(self, *args: Any) -> None: ...
+
+
+job = Job()
+
+
+def find_queue() -> Any: ...
+
+
+def delayed(name: str) -> str:
+    group = Group.objects.create(name=name)
+    job.delay(group.pk)
+    return "made"
+
+
+def enqueued(name: str) -> str:
+    User.objects.filter(username=name).update(is_active=False)
+    find_queue().enqueue(print, name)
+    return "done"
+
+
+def written_by_a_method(name: str) -> str:
+    shelf = Shelf()
+    shelf.close()
+    job.apply_async(args=[name])
+    return "done"
+
+
+def written_by_a_function(name: str) -> str:
+    make_group(name)
+    job.delay(name)
+    return "done"
+
+
+def make_group(name: str) -> None:
+    Group.objects.create(name=name)
+
+
+def mailed(name: str) -> str:
+    Group.objects.create(name=name)
+    send_mail("new", name, None, ["staff@example.com"])
+    mail.mail_admins("new", name)
+    return "made"
+
+
+def message_sent(name: str) -> str:
+    user = User.objects.get(username=name)
+    user.save()
+    message = EmailMessage("new", name)
+    message.send()
+    user.email_user("new", name)
+    return "made"
+
+
+def after_the_commit(name: str) -> str:
+    group = Group.objects.create(name=name)
+    transaction.on_commit(lambda: job.delay(group.pk))
+    transaction.on_commit(partial(send_mail, "new", name, None, ["staff@example.com"]))
+
+    @transaction.on_commit
+    def tell() -> None:
+        send_mail("new", name, None, ["staff@example.com"])
+
+    return "made"
+
+
+def only_reads(name: str) -> str:
+    user = User.objects.get(username=name)
+    job.delay(user.get_username())
+    send_mail("hello", name, None, [user.email])
+    return "started"
+
+
+def without_a_transaction(name: str) -> str:
+    group = Group.objects.create(name=name)
+    job.delay(group.pk)
+    return "made"
+
+
+def test_jobs_and_mail_before_the_commit_are_told():
+    server = MCPServer("before-commit", public=True)
+    for each in (
+        delayed,
+        enqueued,
+        written_by_a_method,
+        written_by_a_function,
+        mailed,
+        message_sent,
+    ):
+        server.tool(atomic=True)(each)
+    for each in (after_the_commit, only_reads):
+        server.tool(atomic=True)(each)
+    server.tool(atomic=False)(without_a_transaction)
+
+    ours = [
+        each.msg
+        for each in run_checks(tags=["django_mcp"])
+        if each.id == "django_mcp.I021" and each.msg.startswith(f"{__name__}.")
+    ]
+
+    found = [
+        (words := each.removeprefix(f"{__name__}.").partition(" in line ")[0].split(" "))[0]
+        + " "
+        + " ".join(words[2:])
+        for each in ours
+    ]
+    assert found == [
+        "delayed starts a job with job.delay()",
+        "enqueued starts a job with find_queue().enqueue()",
+        "written_by_a_method starts a job with job.apply_async()",
+        "written_by_a_function starts a job with job.delay()",
+        "mailed sends a mail with send_mail()",
+        "mailed sends a mail with mail.mail_admins()",
+        "message_sent sends a mail with message.send()",
+        "message_sent sends a mail with user.email_user()",
+    ]
