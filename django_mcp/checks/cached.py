@@ -1,17 +1,18 @@
-"""System check of functions that keep their results in a cache of `functools`."""
+"""System checks of what functions keep in their process: results in a cache of `functools`, and values in their modules."""
 
 from __future__ import annotations
 
 import ast
+from collections import deque
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
 from django.core import checks
-from django.core.checks import CheckMessage
+from django.core.checks import CheckMessage, Info
 
 from django_mcp.checks.declared import check
-from django_mcp.checks.function_text import read_text
+from django_mcp.checks.function_text import FunctionText, Known, read_text
 from django_mcp.registry.problems import innermost
 from django_mcp.servers import all_servers
 
@@ -61,3 +62,60 @@ def _reads_rows(function: Any) -> bool:
     return text is not None and any(
         isinstance(each, ast.Attribute) and text.find_model(each) is not None for each in text.nodes
     )
+
+
+_CHANGING = frozenset(
+    (
+        "add", "append", "appendleft", "clear", "difference_update", "discard", "extend", "insert",
+        "intersection_update", "pop", "popitem", "popleft", "remove", "setdefault", "symmetric_difference_update",
+        "update",
+    )
+)  # fmt: skip
+"""The methods that change a list, a dict, a set or a deque."""
+
+
+@check(id="django_mcp.I022")
+def check_kept() -> Iterator[CheckMessage]:
+    """I022: a function keeps something in its module, which all users share, and each process has another."""
+    for server in all_servers():
+        for entry in server.registry.entries():
+            text = read_text(entry.handler.origin)
+            for name, line in () if text is None else _find_kept(text):
+                yield Info(
+                    f"{entry.source} changes {name}, a variable of its module, in line {line}. All users share it, each "
+                    "process has its own, and it is lost when the process ends.",
+                    hint="Keep the value in a model or in django.core.cache, with the user in the key, or in "
+                    "ctx.session for one session. If it may differ between processes, silence this check.",
+                )
+
+
+def _find_kept(text: FunctionText) -> Iterator[tuple[str, int]]:
+    """Yield the variables of its module that a function changes, with the first line of each."""
+    declared = {name for each in text.nodes if isinstance(each, ast.Global) for name in each.names}
+    found: dict[str, int] = {}
+    for each in text.nodes:
+        if not isinstance(each, ast.expr):
+            continue
+        name = None
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store | ast.Del):
+            name = each.id if each.id in declared else None
+        elif isinstance(each, ast.Subscript) and isinstance(each.ctx, ast.Store | ast.Del):
+            name = _name_kept(text, each.value)
+        elif (
+            isinstance(each, ast.Call)
+            and isinstance(each.func, ast.Attribute)
+            and each.func.attr in _CHANGING
+        ):
+            name = _name_kept(text, each.func.value)
+        if name is not None:
+            found.setdefault(name, each.lineno)
+    yield from found.items()
+
+
+def _name_kept(text: FunctionText, expression: ast.expr) -> str | None:
+    """Return the name of a list, a dict, a set or a deque that is no variable of the function."""
+    while isinstance(expression, ast.Subscript):
+        expression = expression.value
+    known = text.infer(expression) if isinstance(expression, ast.Name) else None
+    is_kept = isinstance(known, Known) and isinstance(known.value, list | dict | set | deque)
+    return ast.unparse(expression) if is_kept else None

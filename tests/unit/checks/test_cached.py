@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from functools import cache, lru_cache, partial
 
 import pytest
@@ -58,3 +59,61 @@ def test_functions_whose_results_a_cache_keeps_are_told():
     assert told == ["everything", "stock", "stock", "total"], ours
     assert sum(" is inside of a cache of functools: a call with " in each for each in ours) == 3
     assert sum(" calls stock() in line " in each for each in ours) == 1
+
+
+carts: dict[str, list[str]] = defaultdict(list)
+newest: deque[str] = deque()
+names: list[str] = []
+count = 0
+
+
+def counts() -> int:
+    global count
+    count += 1
+    return count
+
+
+def puts_into_the_cart(name: str) -> str:
+    carts["of everybody"].append(name)
+    carts.update(other=[name])
+    return name
+
+
+def appends(name: str) -> str:
+    newest.append(name)
+    del names[0]
+    return name
+
+
+def of_its_own(name: str) -> int:
+    names = [name]
+    names.append(name)
+    found = dict(carts)
+    found["a"] = []
+    return len(names) + len(carts["b"])
+
+
+def reads_them() -> int:
+    return count + len(names)
+
+
+def test_variables_of_modules_that_functions_change_are_told():
+    server = MCPServer("kept")
+    for each in (counts, puts_into_the_cart, appends, of_its_own, reads_them):
+        server.tool(each)
+
+    ours = [
+        each.msg
+        for each in run_checks(tags=["django_mcp"])
+        if each.id == "django_mcp.I022" and each.msg.startswith(f"{__name__}.")
+    ]
+
+    found = [each.partition(") changes ") for each in ours]
+    assert [
+        (each[0].split(" ")[0].rpartition(".")[2], each[2].partition(",")[0]) for each in found
+    ] == [
+        ("counts", "count"),
+        ("puts_into_the_cart", "carts"),
+        ("appends", "newest"),
+        ("appends", "names"),
+    ]
