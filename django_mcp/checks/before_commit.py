@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from types import FunctionType
+from typing import Any
 
 from django.core import mail
 from django.core.checks import CheckMessage, Info
@@ -16,6 +18,8 @@ from django_mcp.checks.declared import check
 from django_mcp.checks.function_text import FunctionText, Instance, Known, Rows, read_text
 from django_mcp.checks.misplaced_writes import find_writes
 from django_mcp.checks.transactions import find_atomic_tools
+from django_mcp.registry.entries import ToolEntry
+from django_mcp.registry.problems import innermost, is_of_framework
 
 _JOBS = frozenset(("apply_async", "delay", "enqueue", "enqueue_at", "enqueue_in", "send_task"))
 """The methods by which Celery, RQ, Huey, Dramatiq and Django's tasks start a job."""
@@ -26,26 +30,44 @@ _SENDING = (mail.send_mail, mail.send_mass_mail, mail.mail_admins, mail.mail_man
 @check(id="django_mcp.I021")
 def check_before_commit() -> Iterator[CheckMessage]:
     """I021: a tool writes, and starts a job or sends a mail before its transaction is committed."""
+    seen: set[Any] = set()
     for tool, _aliases in find_atomic_tools():
-        text = read_text(tool.handler.origin)
-        if text is None or not _writes(text):
-            continue
-        for call in text.nodes:
-            if not isinstance(call, ast.Call):
+        for source, function in _find_functions(tool):
+            text = read_text(function)
+            if text is None or text.function in seen:
                 continue
-            name = f"{ast.unparse(call.func):.80}()"
-            if _starts_job(text, call):
-                yield Info(
-                    f"{tool.source} starts a job with {name} in line {call.lineno}, in the transaction in which it writes. "
-                    "The job may run before the transaction is committed, and not find what was written.",
-                    hint=_HINT,
-                )
-            elif _sends_mail(text, call):
-                yield Info(
-                    f"{tool.source} sends a mail with {name} in line {call.lineno}, in the transaction in which it writes. "
-                    "The mail has been sent if the transaction is rolled back, and is sent twice if the call runs twice.",
-                    hint=_HINT,
-                )
+            seen.add(text.function)
+            calls = [call for call in text.nodes if isinstance(call, ast.Call)]
+            for call in calls if _writes(text) else ():
+                name = f"{ast.unparse(call.func):.80}()"
+                if _starts_job(text, call):
+                    yield Info(
+                        f"{source} starts a job with {name} in line {call.lineno}, in the transaction in which it writes. "
+                        "The job may run before the transaction is committed, and not find what was written.",
+                        hint=_HINT,
+                    )
+                elif _sends_mail(text, call):
+                    yield Info(
+                        f"{source} sends a mail with {name} in line {call.lineno}, in the transaction in which it writes. "
+                        "The mail has been sent if the transaction is rolled back, and is sent twice if the call runs "
+                        "twice.",
+                        hint=_HINT,
+                    )
+
+
+def _find_functions(tool: ToolEntry) -> Iterator[tuple[str, Any]]:
+    """Yield the functions of the site that run for a tool, with what they are called."""
+    origin = tool.handler.origin
+    yield tool.source, origin
+    find_code: Any = getattr(origin, "find_code", tuple)
+    for each in find_code():
+        target = innermost(each)
+        classes = target.__mro__ if isinstance(target, type) else ()
+        found = [given for cls in classes for given in vars(cls).values()]
+        for function in found if classes else [target]:
+            if isinstance(function, FunctionType) and not is_of_framework(function):
+                name = f"{function.__module__}.{function.__qualname__}"
+                yield f"{name}, which runs for the tool {tool.key},", function
 
 
 _HINT = (
@@ -56,24 +78,24 @@ _HINT = (
 
 def _writes(text: FunctionText) -> bool:
     """Return whether a function writes, or one that it calls, such as a method of an object."""
-    if any(find_writes(text, text.node)):
-        return True
     called = (read_text(function) for function, _line in text.find_called())
     return any(
-        any(find_writes(each, each.node)) or _saves_itself(each)
-        for each in called
+        any(find_writes(each, each.node)) or _saves(each)
+        for each in (text, *called)
         if each is not None
     )
 
 
-def _saves_itself(text: FunctionText) -> bool:
+def _saves(text: FunctionText) -> bool:
+    """Return whether a function saves or deletes something, whatever it is, such as `serializer.save()`."""
     return any(
-        isinstance(each, ast.Attribute)
-        and each.attr in ("delete", "save")
-        and isinstance(each.value, ast.Name)
-        and each.value.id == "self"
+        isinstance(each, ast.Attribute) and each.attr in _SAVING and isinstance(each.ctx, ast.Load)
         for each in text.nodes
     )
+
+
+_SAVING = frozenset(("delete", "delete_model", "save", "save_model", "save_related"))
+_SAVING |= {"perform_create", "perform_destroy", "perform_update"}
 
 
 def _starts_job(text: FunctionText, call: ast.Call) -> bool:

@@ -10,8 +10,14 @@ from django.core import mail
 from django.core.checks import run_checks
 from django.core.mail import EmailMessage, send_mail
 from django.db import transaction
+from ninja import NinjaAPI
+from rest_framework import serializers, viewsets
 
 from django_mcp import MCPServer
+from django_mcp.contrib.drf import viewset_tools
+from django_mcp.contrib.models import ModelTools
+from django_mcp.contrib.ninja import operation_tools
+from example_project.shop.models import Product
 
 
 class Shelf:
@@ -107,6 +113,65 @@ def without_a_transaction(name: str) -> str:
     return "made"
 
 
+class ProductSerializer(serializers.ModelSerializer[Product]):
+    class Meta:
+        model = Product
+        fields = ("sku", "name")
+
+
+class Products(viewsets.ModelViewSet[Product]):
+    queryset = Product.objects.all()
+    serializer_class = ProductSerializer
+
+    def perform_create(self, serializer: Any) -> None:
+        product = serializer.save()
+        job.delay(product.pk)
+
+
+class ProductTools(ModelTools):
+    model = Product
+    fields = ["sku", "name", "category", "price"]
+    writes = ["create", "delete"]
+    writable = ["sku", "name", "category", "price"]
+    everyone = True
+
+    def save_model(self, user: Any, instance: Any, form: Any, change: bool) -> None:
+        super().save_model(user, instance, form, change)
+        job.delay(instance.pk)
+
+    def delete_model(self, user: Any, instance: Any) -> None:
+        instance.delete()
+        transaction.on_commit(lambda: job.delay(instance.pk))
+
+
+def test_the_code_of_generated_tools_is_read_too(settings: Any):
+    settings.DJANGO_MCP = {}
+    api = NinjaAPI(urls_namespace="before-commit")
+
+    @api.post("/products")
+    def create(request: Any, sku: str) -> str:
+        Product.objects.create(sku=sku, name=sku, category="x", price=1)
+        send_mail("new", sku, None, ["staff@example.com"])
+        return sku
+
+    server = MCPServer("before-commit-of-views", public=True)
+    viewset_tools(Products, server=server, prefix="viewed")
+    ProductTools.register(server=server)
+    operation_tools(api, server=server, prefix="operated")
+
+    ours = sorted(
+        each.msg.removeprefix(f"{__name__}.")
+        for each in run_checks(tags=["django_mcp"])
+        if each.id == "django_mcp.I021" and __name__ in each.msg
+    )
+
+    assert [each.partition(" in line ")[0].rpartition("<locals>.")[2] for each in ours] == [
+        "ProductTools.save_model, which runs for the tool create_product, starts a job with job.delay()",
+        "Products.perform_create, which runs for the tool viewed_create, starts a job with job.delay()",
+        "create, which runs for the tool operated_create, sends a mail with send_mail()",
+    ]
+
+
 def test_jobs_and_mail_before_the_commit_are_told():
     server = MCPServer("before-commit", public=True)
     for each in (
@@ -125,7 +190,9 @@ def test_jobs_and_mail_before_the_commit_are_told():
     ours = [
         each.msg
         for each in run_checks(tags=["django_mcp"])
-        if each.id == "django_mcp.I021" and each.msg.startswith(f"{__name__}.")
+        if each.id == "django_mcp.I021"
+        and each.msg.startswith(f"{__name__}.")
+        and ", which runs for " not in each.msg
     ]
 
     found = [
