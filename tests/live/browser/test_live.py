@@ -146,7 +146,9 @@ async def test_polling_stops_once_the_feed_delivers(admin: AdminPages):
     await page.route("**/live/data/", lambda route: route.fulfill(json={**DATA, "callers": []}))
     await page.route("**/live/feed/", BROKEN["held back"])
     await page.clock.install()
-    await admin.open("session/live/")
+    # Until this tab has the lock, the page asks for another reason, and does not wait for its own feed yet.
+    async with page.expect_request("**/live/feed/"):
+        await admin.open("session/live/")
     async with page.expect_request("**/live/data/"):
         await page.clock.fast_forward(8_000)
     await page.route(
