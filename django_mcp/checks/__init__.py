@@ -27,6 +27,7 @@ def _runner(checks: list[Check]) -> Check:
             middleware,
             misplaced_writes,
             nobodys,
+            open_rules,
             owners,
             serving,
             site,

@@ -44,7 +44,7 @@ def check_origins() -> Iterator[CheckMessage]:
 @check(Tags.security)
 def check_authentication() -> Iterator[CheckMessage]:
     """E006, E007, W006, W007: access to the mounted servers."""
-    for server in _mounted_servers():
+    for server in mounted_servers():
         engine = server.engine
         try:
             authentication = engine.authentication
@@ -81,11 +81,11 @@ def check_authentication() -> Iterator[CheckMessage]:
 @check(Tags.security, deploy=True)
 def check_open_writing() -> Iterator[CheckMessage]:
     """Report W006 also where settings with `DEBUG` are examined for a deployment."""
-    for server in _mounted_servers() if site_settings.DEBUG else ():
+    for server in mounted_servers() if site_settings.DEBUG else ():
         yield from _open_tools(server)
 
 
-def _mounted_servers() -> list[MCPServer]:
+def mounted_servers() -> list[MCPServer]:
     """Return the servers in the URLconf, once the settings that say who gets in can be read."""
     for key in ("PUBLIC", "AUTHENTICATORS"):
         getattr(settings, key)
@@ -115,7 +115,7 @@ def _find_open_tools(server: MCPServer) -> list[ToolEntry]:
 @check(Tags.security, id="django_mcp.W045")
 def check_unlimited() -> Iterator[CheckMessage]:
     """W045: entries need scopes, and every user who signs in has all of them."""
-    for server in _mounted_servers():
+    for server in mounted_servers():
         authentication = server.engine.authentication
         authenticators = () if authentication is None else authentication.authenticators
         if not authenticators or any(map(_limits_scopes, authenticators)):
@@ -148,7 +148,7 @@ def _limits_scopes(authenticator: Authenticator) -> bool:
 @check(Tags.security, deploy=True, id="django_mcp.I013")
 def check_open_tools() -> Iterator[CheckMessage]:
     """I013: callers who do not sign in may use tools of a public server."""
-    for server in _mounted_servers():
+    for server in mounted_servers():
         authentication = server.engine.authentication
         if authentication is not None and not authentication.is_public:
             continue
@@ -254,7 +254,7 @@ def _count_others(sources: list[str]) -> str:
 @check(id="django_mcp.W021")
 def check_own_keys() -> Iterator[CheckMessage]:
     """W021: users may make API keys, and no server reads them."""
-    if settings.CONNECT_KEY_DAYS is None or any(map(find_key_readers, _mounted_servers())):
+    if settings.CONNECT_KEY_DAYS is None or any(map(find_key_readers, mounted_servers())):
         return
     yield checks.Warning(
         "DJANGO_MCP['CONNECT_KEY_DAYS'] is set, but no MCP server in the URLconf reads API keys, so "
@@ -267,7 +267,7 @@ def check_own_keys() -> Iterator[CheckMessage]:
 @check(deploy=True, id="django_mcp.I004")
 def check_reach() -> Iterator[CheckMessage]:
     """I004: entries that nobody can use over HTTP, because the server has no authenticators."""
-    for server in _mounted_servers():
+    for server in mounted_servers():
         authentication = server.engine.authentication
         if authentication is not None and authentication.authenticators:
             continue
@@ -351,7 +351,7 @@ def check_tools_without_scope() -> Iterator[CheckMessage]:
 
     A person who allows a client one scope allows it all tools without one.
     """
-    for server in _mounted_servers():
+    for server in mounted_servers():
         authentication = server.engine.authentication
         if authentication is None or authentication.is_public or authentication.required_scopes:
             continue

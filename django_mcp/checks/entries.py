@@ -24,7 +24,7 @@ from django.utils import timezone
 from msgspec import Struct
 
 from django_mcp import signals
-from django_mcp.checks.declared import check
+from django_mcp.checks.declared import check, list_some
 from django_mcp.checks.discarded import find_discarded
 from django_mcp.checks.function_text import read_function
 from django_mcp.conf import settings
@@ -375,6 +375,30 @@ def check_recorded_arguments() -> Iterator[CheckMessage]:
                 "recorded; record_arguments=True says that it may.",
                 hint="Set DJANGO_MCP['RECORD_CALLS'] to True or to a share of the calls, or leave "
                 "record_arguments out.",
+            )
+
+
+_LONG_S = 3600
+
+
+@check(id="django_mcp.I023")
+def check_timeouts() -> Iterator[CheckMessage]:
+    """I023: a call may take longer than an hour, as where a timeout is meant in milliseconds."""
+    for server in all_servers():
+        given = {
+            f"{tool.name} {tool.timeout_s:g} s": tool.timeout_s
+            for tool in server.registry.tools.values()
+            if tool.timeout_s is not None
+        }
+        default = server.options.call_timeout_s
+        if default is not None:
+            given[f"others {default:g} s, by CALL_TIMEOUT"] = default
+        names = [name for name, seconds in given.items() if seconds > _LONG_S]
+        if names:
+            yield Info(
+                f"A call to the server {server.name!r} may take longer than an hour: {list_some(names)}.",
+                hint="Timeouts are in seconds. A connection is seldom open for that long: let a task do such work, or "
+                "silence this check.",
             )
 
 

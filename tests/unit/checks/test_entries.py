@@ -855,3 +855,19 @@ def test_a_receiver_of_alerts_waits_for_their_table():
         told = [each.msg for each in messages if each.id == "django_mcp.W043"]
         assert len(told) == is_wrong
         assert all("alert_began of a sender that is not HealthAlert" in each for each in told)
+
+
+def test_a_timeout_of_more_than_an_hour_is_told():
+    server = MCPServer("patient", call_timeout_s=30_000)
+    for name, timeout in (("slow", 90_000), ("long", 3600)):
+        server.tool(name=name, timeout=timeout)(lambda: "")
+    MCPServer("hasty", call_timeout_s=None).tool(name="fast", timeout=30)(lambda: "")
+
+    messages = [
+        each
+        for each in run_checks(tags=["django_mcp"])
+        if each.id == "django_mcp.I023" and ("'patient'" in each.msg or "'hasty'" in each.msg)
+    ]
+
+    (message,) = messages
+    assert message.msg.endswith("an hour: slow 90000 s, others 30000 s, by CALL_TIMEOUT.")
