@@ -117,8 +117,11 @@ def _find_remedy(error: ImportError) -> str | None:
     name = re.search(r"cannot import name '(\w+)'", str(error))
     if name is not None:
         # The module was found.
-        near = find_near(name[1], getattr(import_module(module), "__all__", ()))
-        return f"Did you mean from {module} import {near[0]}?" if near else None
+        offers = getattr(import_module(module), "__all__", ())
+        near = find_near(name[1], offers)
+        if near:
+            return f"Did you mean from {module} import {near[0]}?"
+        return f"{module} offers {', '.join(offers)}." if offers else None
     parent, _, last = module.rpartition(".")
     folders = getattr(import_module(parent), "__path__", ())
     near = find_near(last, [found.name for found in pkgutil.iter_modules(folders)])

@@ -18,7 +18,7 @@ from django.db.models.options import Options
 from django.shortcuts import aget_object_or_404, get_object_or_404
 from msgspec import Struct
 
-from django_mcp.registry.problems import innermost
+from django_mcp.registry.problems import innermost, is_of_framework
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -84,14 +84,19 @@ def _parse(code: CodeType) -> Function | None:
     return node
 
 
-def read_text(given: Any) -> FunctionText | None:
-    """Return the text of a function with what its names stand for; None: it cannot be read."""
+def read_text(given: Any, first: Any = None) -> FunctionText | None:
+    """Return the text of a function with what its names stand for; None: it cannot be read.
+
+    Args:
+        first: what is known of its first argument, such as `self`.
+    """
     read = read_function(given)
     if read is None:
         return None
     node, function = read
     closure = inspect.getclosurevars(function).nonlocals if function.__closure__ else {}
-    return FunctionText(node, {**vars(builtins), **function.__globals__, **closure}, function)
+    names = {**vars(builtins), **function.__globals__, **closure}
+    return FunctionText(node, names, function, first)
 
 
 class FunctionText:
@@ -101,6 +106,7 @@ class FunctionText:
         node: the text.
         names: what the names around the function stand for.
         function: the function; None: one inside of another.
+        first: what is known of its first argument.
 
     Attributes:
         node, function: as they were given.
@@ -111,13 +117,18 @@ class FunctionText:
     """
 
     def __init__(
-        self, node: Function, names: dict[str, Any], function: FunctionType | None
+        self,
+        node: Function,
+        names: dict[str, Any],
+        function: FunctionType | None,
+        first: Any = None,
     ) -> None:
         self.node, self.function = node, function
         self.names = names
         self.nodes = list(_walk(node.body))
         given = node.args
         every = (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg)
+        self._first = {} if first is None or every[0] is None else {every[0].arg: first}
         self.parameters = {each.arg for each in every if each is not None}
         self._annotations = {} if function is None else _read_annotations(function)
         self.assigned: dict[str, list[ast.expr | None]] = {}
@@ -151,6 +162,16 @@ class FunctionText:
                 if isinstance(known, Known):
                     yield known.value, call.lineno
 
+    def find_inner(self, call: ast.Call) -> FunctionText | None:
+        """Return the text of the site's function that is called, such as a method of a model; None: it is not known."""
+        known = self.infer(call.func)
+        function = known.value if isinstance(known, Known) else None
+        function = getattr(function, "__func__", function)
+        if not isinstance(function, FunctionType) or is_of_framework(function):
+            return None
+        base = self.infer(call.func.value) if isinstance(call.func, ast.Attribute) else None
+        return read_text(function, base if isinstance(base, Rows | Instance) else None)
+
     def infer(self, node: ast.expr) -> Any:
         """Return what is known of an expression: `Rows`, `Known`, `Instance`, or None."""
         if isinstance(node, ast.Name):
@@ -167,6 +188,8 @@ class FunctionText:
         if name in self.returned:
             return Rows()
         if name in self.parameters and name not in self.assigned:
+            if name in self._first:
+                return self._first[name]
             cls = self._annotations.get(name)
             if cls is None:
                 return None
@@ -194,7 +217,7 @@ class FunctionText:
         if node.attr in ("_default_manager", "_base_manager"):
             return Rows()
         if isinstance(base, Rows):
-            return _look_up(QuerySet, node.attr)
+            return _look_up(QuerySet, node.attr) or _find_own_method(base, node.attr)
         if isinstance(base, Instance):
             return _look_up(base.cls, node.attr)
         if not isinstance(base, Known):
@@ -257,6 +280,13 @@ def _look_up(cls: type, name: str) -> Known | None:
     value = inspect.getattr_static(cls, name, None)
     is_function = isinstance(value, FunctionType | staticmethod | classmethod)
     return Known(value) if is_function else None
+
+
+def _find_own_method(rows: Rows, name: str) -> Known | None:
+    """Return a method of the site's own querysets or managers of a model."""
+    managers = () if rows.model is None else rows.model._meta.managers  # type: ignore[attr-defined]
+    classes = [cls for each in managers for cls in (each._queryset_class, type(each))]
+    return next(filter(None, (_look_up(cls, name) for cls in classes)), None)
 
 
 def _read_annotations(function: Callable[..., Any]) -> dict[str, type]:

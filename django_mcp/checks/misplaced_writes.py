@@ -1,4 +1,4 @@
-"""System checks of functions that write where they should not: before an error that keeps it, or to read.
+"""System checks of functions that write against what is said of them, or before an error that keeps it.
 
 Functions are read, and not run. Only what their text and the modules around them make certain is told.
 """
@@ -6,14 +6,14 @@ Functions are read, and not run. Only what their text and the modules around the
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TypeGuard
 
 from django.core import checks
 from django.core.checks import CheckMessage, Info
 
 from django_mcp.checks.declared import check
-from django_mcp.checks.function_text import FunctionText, read_text
+from django_mcp.checks.function_text import Function, FunctionText, read_text
 from django_mcp.registry.entries import ToolEntry
 from django_mcp.server.handlers.result_mistakes import FAILED_STATUSES, FAILED_TEXT
 from django_mcp.servers import all_servers
@@ -90,6 +90,74 @@ def check_readers() -> Iterator[CheckMessage]:
                     hint="Leave read_only out of a tool that writes, and write in tools alone. If it keeps no more than "
                     "that something was read, silence this check.",
                 )
+
+
+@check(id="django_mcp.W058")
+def check_hints() -> Iterator[CheckMessage]:
+    """W058: a tool with `destructive=False` deletes, or one with `idempotent=True` adds something with each call."""
+    for server in all_servers():
+        for tool in server.registry.tools.values():
+            text = read_text(tool.handler.origin) if tool.stated_hints else None
+            if text is None or tool.annotations["readOnlyHint"]:
+                continue
+            if "destructive" in tool.stated_hints and not tool.annotations["destructiveHint"]:
+                for call in _find_calls(text, text.node, _DELETES, {text.node}):
+                    yield checks.Warning(
+                        f"{tool.source} has destructive=False, and deletes with {_describe(call)} in line {call.lineno}. "
+                        "Clients may use it without asking their user.",
+                        hint="Leave destructive out of a tool that deletes or overwrites.",
+                    )
+            if "idempotent" in tool.stated_hints and tool.annotations["idempotentHint"]:
+                for call in _find_repeated(text, text.node.body):
+                    yield checks.Warning(
+                        f"{tool.source} has idempotent=True, and {_describe(call)} in line {call.lineno} adds something "
+                        "with each call. Clients may repeat a call, and so does the server if the database or a worker "
+                        "fails.",
+                        hint="Leave idempotent out, or look first for what the call has made, as with get_or_create(). "
+                        "If the database refuses the second object, silence this check.",
+                    )
+
+
+_DELETES = frozenset(("delete",))
+_ADDS = frozenset(("bulk_create", "create"))
+
+
+def _find_repeated(text: FunctionText, body: list[ast.stmt]) -> Iterator[ast.Call]:
+    """Yield the calls that add something whenever the function is called: under no condition."""
+    for each in body:
+        if isinstance(each, ast.With | ast.AsyncWith | ast.For | ast.AsyncFor):
+            yield from _find_repeated(text, each.body)
+        elif isinstance(each, _COMPOUND):
+            # What comes after it may depend on it.
+            return
+        elif not isinstance(each, _OWN_SCOPES):
+            for call in _find_calls(text, each, _ADDS, {text.node}):
+                # A function that is called may look first.
+                if (
+                    isinstance(call.func, ast.Attribute)
+                    and call.func.attr.removeprefix("a") in _ADDS
+                ):
+                    yield call
+            yield from (call for call in _find_updates(text, each) if _counts_up(call))
+
+
+def _find_updates(text: FunctionText, node: ast.AST) -> Iterator[ast.Call]:
+    return _find_calls(text, node, ("update",), {text.node})
+
+
+def _counts_up(call: ast.Call) -> bool:
+    """Return whether `update()` makes a value from the same field, as with `stock=F("stock") - 1`."""
+    return any(
+        isinstance(part, ast.BinOp)
+        and any(
+            isinstance(each, ast.Call)
+            and ast.unparse(each.func).rpartition(".")[2] == "F"
+            and [ast.unparse(argument) for argument in each.args] == [repr(keyword.arg)]
+            for each in ast.walk(part)
+        )
+        for keyword in call.keywords
+        for part in ast.walk(keyword.value)
+    )
 
 
 class _Way:
@@ -189,18 +257,43 @@ def _is_error(key: object, value: ast.expr, *, is_alone: bool) -> bool:
 
 def find_writes(text: FunctionText, node: ast.AST) -> Iterator[tuple[str, int]]:
     """Yield the calls by which a part of a function writes to a database, with the line of each."""
-    for each in ast.walk(node):
-        if isinstance(each, ast.Await) and isinstance(each.value, ast.Call):
-            prefix, call = "a", each.value
-        elif isinstance(each, ast.Call):
-            prefix, call = "", each
-        else:
+    for call in _find_calls(text, node, _WRITES, {text.node}):
+        yield _describe(call), call.lineno
+
+
+def _describe(call: ast.Call) -> str:
+    return f"{ast.unparse(call.func):.80}()"
+
+
+def _find_calls(
+    text: FunctionText, node: ast.AST, names: Collection[str], seen: set[Function]
+) -> Iterator[ast.Call]:
+    """Yield the calls of methods of models and querysets, and those of functions of the site that call them.
+
+    Args:
+        names: of the methods.
+        seen: the functions that are being read.
+    """
+    nodes = list(ast.walk(node))
+    awaited = {id(each.value) for each in nodes if isinstance(each, ast.Await)}
+    for call in nodes:
+        if not isinstance(call, ast.Call):
             continue
-        function = call.func
+        prefix, function = "a" if id(call) in awaited else "", call.func
         if (
             isinstance(function, ast.Attribute)
             and function.attr.startswith(prefix)
-            and function.attr[len(prefix) :] in _WRITES
+            and function.attr[len(prefix) :] in names
             and text.find_model(function.value) is not None
         ):
-            yield f"{ast.unparse(function):.80}()", function.lineno
+            yield call
+        elif len(seen) < _MAX_DEPTH:
+            inner = text.find_inner(call)
+            if inner is None or inner.node in seen:
+                continue
+            if any(_find_calls(inner, inner.node, names, {*seen, inner.node})):
+                yield call
+
+
+_MAX_DEPTH = 3
+"""Functions that call one another, and are read for one call."""

@@ -449,7 +449,7 @@ def test_invalid_settings_are_all_reported(project: Project, value: str):
             "Did you mean from django_mcp.contrib.modeladmin import admin_tools?",
         ),
         ("import django_mcp.servers.tool", "from django_mcp import tool"),
-        ("from django_mcp.contrib.models import Unlike", "cannot import name 'Unlike'"),
+        ("from django_mcp.contrib.models import Unlike", "offers ModelTools, notify_changed."),
     ],
 )
 def test_an_import_from_the_wrong_place_names_the_right_one(

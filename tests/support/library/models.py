@@ -9,6 +9,7 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinLengthValidator, MinValueValidator
 from django.db import models
+from django.utils import timezone
 
 
 class Tag(models.Model):
@@ -17,6 +18,10 @@ class Tag(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def rename(self, name: str) -> None:
+        self.name = name
+        self.save()
 
 
 class Shelf(models.Model):
@@ -35,6 +40,12 @@ class BookManager(models.Manager["Book"]):
 
     def get_queryset(self) -> models.QuerySet[Book]:
         return super().get_queryset().filter(removed_at=None)
+
+    def remove(self) -> int:
+        return self.get_queryset().update(removed_at=timezone.now())
+
+    def number(self) -> int:
+        return self.count()
 
 
 class Book(models.Model):

@@ -8,9 +8,11 @@ import pytest
 from django.contrib.auth.models import Group
 from django.core.checks import run_checks
 from django.db import transaction
+from django.db.models import F
 
 from django_mcp import ToolError
 from django_mcp.servers import MCPServer
+from tests.support.library.models import Book, Tag
 
 # Some checks of Django ask the database what it can do, once in a process.
 pytestmark = pytest.mark.django_db
@@ -240,3 +242,143 @@ def test_writes_of_what_says_that_it_only_reads_are_told():
     ]
     assert " has read_only=True, and writes with Group.objects.aget_or_create() in line " in ours[0]
     assert " is there to be read, and writes with group.save() in line " in ours[1]
+
+
+def keep(name: str) -> None:
+    Tag.objects.create(name=name)
+
+
+def keep_twice(name: str) -> None:
+    keep(name)
+
+
+def keep_again(name: str, depth: int) -> None:
+    keep_again(name, depth - 1)
+
+
+def test_writes_in_functions_that_are_called_are_told():
+    server = MCPServer("reading-by-others")
+
+    @server.tool(read_only=True)
+    def by_model() -> str:
+        tag = Tag.objects.get(name="a")
+        tag.rename("b")
+        return str(tag)
+
+    @server.tool(read_only=True)
+    def by_manager() -> int:
+        return Book.objects.remove()
+
+    @server.tool(read_only=True)
+    def by_function() -> None:
+        keep_twice("a")
+
+    @server.tool(read_only=True)
+    def by_nothing() -> int:
+        keep_again("a", 3)
+        return Book.objects.number()
+
+    messages = [
+        each.msg for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.W055"
+    ]
+
+    ours = [each for each in messages if f"{__name__}.test_writes_in_functions" in each]
+    assert [
+        (
+            each.partition("<locals>.")[2].split(" ")[0],
+            each.partition(" writes with ")[2].split(" ")[0],
+        )
+        for each in ours
+    ] == [
+        ("by_model", "tag.rename()"),
+        ("by_manager", "Book.objects.remove()"),
+        ("by_function", "keep_twice()"),
+    ]
+
+
+def hinted(server: MCPServer) -> list[str]:
+    """Return what W058 says of the functions of a test."""
+    messages = run_checks(tags=["django_mcp"])
+    sources = tuple(tool.source for tool in server.registry.tools.values())
+    return [
+        each.msg.replace("<locals>.", "").removeprefix(f"{__name__}.")
+        for each in messages
+        if each.id == "django_mcp.W058" and each.msg.startswith(sources)
+    ]
+
+
+def test_a_tool_that_deletes_and_says_otherwise_is_told():
+    server = MCPServer("hinting")
+
+    @server.tool(destructive=False)
+    def deletes(name: str) -> None:
+        Tag.objects.filter(name=name).delete()
+
+    @server.tool(destructive=True)
+    def deletes_and_says_so(name: str) -> None:
+        Tag.objects.filter(name=name).delete()
+
+    @server.tool(destructive=False)
+    def adds(name: str) -> None:
+        Tag.objects.create(name=name)
+
+    (message,) = hinted(server)
+    assert ".deletes " in message
+    assert (
+        " has destructive=False, and deletes with Tag.objects.filter(name=name).delete() in "
+        in message
+    )
+
+
+def test_a_tool_that_adds_with_each_call_and_says_otherwise_is_told():
+    server = MCPServer("repeating")
+    for function in (
+        adds_again,
+        adds_again_in_a_loop,
+        counts_up,
+        sets,
+        looks_first,
+        returns_first,
+        gets_or_adds,
+    ):
+        server.tool(idempotent=True)(function)
+
+    ours = hinted(server)
+    assert [each.split(" ")[0] for each in ours] == [
+        "adds_again",
+        "adds_again_in_a_loop",
+        "counts_up",
+    ]
+    assert " has idempotent=True, and Tag.objects.create() in line " in ours[0]
+
+
+def adds_again(name: str) -> None:
+    Tag.objects.create(name=name)
+
+
+async def adds_again_in_a_loop(names: list[str]) -> None:
+    for each in names:
+        await Tag.objects.acreate(name=each)
+
+
+def counts_up(isbn: str) -> None:
+    Book.objects.filter(isbn=isbn).update(place=F("place") + 1)
+
+
+def sets(isbn: str) -> None:
+    Book.objects.filter(isbn=isbn).update(place=F("shelf_id"), title="a")
+
+
+def looks_first(name: str) -> None:
+    if not Tag.objects.filter(name=name).exists():
+        Tag.objects.create(name=name)
+
+
+def returns_first(name: str) -> None:
+    if Tag.objects.filter(name=name).exists():
+        return
+    Tag.objects.create(name=name)
+
+
+def gets_or_adds(name: str) -> None:
+    Tag.objects.get_or_create(name=name)
