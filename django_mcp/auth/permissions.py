@@ -173,20 +173,30 @@ def find_known_permissions() -> set[str]:
     return known
 
 
+_GRANTING = (
+    "has_perm", "get_all_permissions", "get_user_permissions", "get_group_permissions", "_get_permissions",
+)  # fmt: skip
+"""The methods of users and backends that say which permissions a user has."""
+
+
 def is_asked_of_django(user_model: type[Any]) -> bool:
     """Return whether Django's own code alone says which permissions users of a model have."""
+    # That of django-guardian knows those of the models as well.
+    return _all_are_of(("django", "guardian"), user_model)
+
+
+def knows_models_alone(user_model: type[Any]) -> bool:
+    """Return whether no backend, nor the users themselves, grants a permission on one object."""
+    return _all_are_of(("django",), user_model)
+
+
+def _all_are_of(packages: Collection[str], user_model: type[Any]) -> bool:
+    """Return whether the methods of users and backends that grant permissions are all of some packages."""
     from django.contrib.auth import get_backends
 
-    names = ("has_perm", "get_all_permissions", "get_user_permissions", "get_group_permissions")
     givers = (user_model, *map(type, get_backends()))
-    methods = [
-        getattr(giver, name, None) for giver in givers for name in (*names, "_get_permissions")
-    ]
-    # That of django-guardian knows those of the models as well.
-    return all(
-        each is None or each.__module__.partition(".")[0] in ("django", "guardian")
-        for each in methods
-    )
+    methods = [getattr(giver, name, None) for giver in givers for name in _GRANTING]
+    return all(each is None or each.__module__.partition(".")[0] in packages for each in methods)
 
 
 def find_unknown_permissions(requirements: Requirements) -> Iterator[tuple[str, str, str | None]]:

@@ -169,6 +169,7 @@ def check_permissions() -> Iterator[CheckMessage]:
     """W008: a permission does not exist, so that only superusers pass it, or the users have none."""
     yield from _find_unknown_permissions()
     yield from _find_unknown_in_code()
+    yield from _find_unasked_objects()
 
 
 def _find_unknown_permissions() -> Iterator[CheckMessage]:
@@ -231,6 +232,31 @@ def _find_unknown_in_code() -> Iterator[CheckMessage]:
         yield checks.Warning(
             f"{next(iter(sources))}{others} has_perm() for {name!r}, which no model of the installed apps has.",
             hint=_suggest(name, find_near_permission(name, known), f"user.{name}"),
+        )
+
+
+def _find_unasked_objects() -> Iterator[CheckMessage]:
+    """Yield the checks of objects that no backend grants: Django's own knows permissions on models alone."""
+    if not apps.is_installed("django.contrib.auth"):
+        return
+    from django.contrib.auth import get_user_model
+
+    from django_mcp.auth.permissions import knows_models_alone, object_permission
+
+    if not knows_models_alone(get_user_model()):
+        return
+    asking = [
+        entry.source
+        for server in all_servers()
+        for entry in server.registry.entries()
+        if isinstance(entry.access.check, object_permission)
+    ]
+    if asking:
+        yield checks.Warning(
+            f"{asking[0]}{_count_others(asking)} a permission on one object with object_permission(), which no backend "
+            "of AUTHENTICATION_BACKENDS grants, so that only superusers pass.",
+            hint="Add a backend that knows permissions on objects, such as that of django-guardian, or write a check= "
+            "that looks at the object itself.",
         )
 
 

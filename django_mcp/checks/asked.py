@@ -13,6 +13,7 @@ from dis import Positions, get_instructions
 from types import CodeType, FunctionType
 from typing import Any
 
+from django_mcp.auth.permissions import object_permission
 from django_mcp.registry.problems import innermost, is_of_framework
 from django_mcp.servers import MCPServer
 
@@ -27,7 +28,10 @@ def find_asked(server: MCPServer) -> Iterator[tuple[Any, str]]:
             yield from reader.read(rule)
     for entry in server.registry.entries():
         origin: Any = entry.handler.origin
-        yield from reader.read(entry.access.check)
+        check = entry.access.check
+        if isinstance(check, object_permission):
+            yield origin, check.permission
+        yield from reader.read(check)
         yield from reader.read(origin)
         for find in (getattr(origin, name, tuple) for name in ("find_rules", "find_code")):
             for each in find():

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from concurrent.futures import Executor
+from multiprocessing import Process
+from threading import Thread
 from types import FunctionType
 from typing import Any
 
@@ -23,6 +26,13 @@ from django_mcp.registry.problems import innermost, is_of_framework
 
 _JOBS = frozenset(("apply_async", "delay", "enqueue", "enqueue_at", "enqueue_in", "send_task"))
 """The methods by which Celery, RQ, Huey, Dramatiq and Django's tasks start a job."""
+
+_THREADS: tuple[tuple[type, tuple[str, ...]], ...] = (
+    (Thread, ("start",)),
+    (Process, ("start",)),
+    (Executor, ("map", "submit")),
+)
+"""The classes of threads and processes, with the methods that start a job."""
 
 _SENDING = (mail.send_mail, mail.send_mass_mail, mail.mail_admins, mail.mail_managers)
 
@@ -99,10 +109,13 @@ _SAVING |= {"perform_create", "perform_destroy", "perform_update"}
 
 
 def _starts_job(text: FunctionText, call: ast.Call) -> bool:
-    if not isinstance(call.func, ast.Attribute) or call.func.attr not in _JOBS:
+    if not isinstance(call.func, ast.Attribute):
         return False
     base = text.infer(call.func.value)
-    return not isinstance(base, Rows | Instance)
+    if call.func.attr in _JOBS:
+        return not isinstance(base, Rows | Instance)
+    cls = base.cls if isinstance(base, Instance) else type(getattr(base, "value", None))
+    return any(issubclass(cls, each) and call.func.attr in names for each, names in _THREADS)
 
 
 def _sends_mail(text: FunctionText, call: ast.Call) -> bool:

@@ -1,15 +1,18 @@
-"""System checks of what functions keep in their process: results in a cache of `functools`, and values in their modules."""
+"""System checks of what functions keep: results in a cache of `functools`, values in their modules, and values in Django's cache."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections import deque
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
 from django.core import checks
-from django.core.checks import CheckMessage, Info
+from django.core.cache.backends.base import BaseCache
+from django.core.checks import CheckMessage, Info, Tags
+from django.utils.connection import ConnectionProxy
 
 from django_mcp.checks.declared import check
 from django_mcp.checks.function_text import FunctionText, Known, read_text
@@ -62,6 +65,89 @@ def _reads_rows(function: Any) -> bool:
     return text is not None and any(
         isinstance(each, ast.Attribute) and text.find_model(each) is not None for each in text.nodes
     )
+
+
+@check(Tags.security, id="django_mcp.I024")
+def check_shared_keys() -> Iterator[CheckMessage]:
+    """I024: a function keeps in the cache what depends on the user, under a key that is the same for all."""
+    for server in all_servers():
+        for entry in server.registry.entries():
+            text = read_text(entry.handler.origin)
+            for call in () if text is None else _find_shared(text):
+                yield Info(
+                    f"{entry.source} keeps in the cache with {ast.unparse(call.func):.80}() in line {call.lineno} what it "
+                    "makes for one user, under a key that is the same for all.",
+                    hint='Put the user into the key, such as f"orders-{ctx.user.pk}". If the value is the same for all, '
+                    "silence this check.",
+                )
+
+
+_KEEPING = frozenset(("aget_or_set", "aset", "get_or_set", "set"))
+
+
+def _find_shared(text: FunctionText) -> Iterator[ast.Call]:
+    """Yield the calls that set a value of a cache, which names the user, with a key that does not."""
+    for call in text.nodes:
+        if (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Attribute)
+            and call.func.attr in _KEEPING
+            and len(call.args) >= 2
+            and _is_cache(text.infer(call.func.value))
+        ):
+            key, value = (_find_names(text, each) for each in call.args[:2])
+            if any(map(_OF_USER.search, value)) and not any(map(_OF_CALLER.search, key)):
+                yield call
+
+
+def _is_cache(known: Any) -> bool:
+    return isinstance(known, Known) and isinstance(known.value, BaseCache | ConnectionProxy)
+
+
+_OF_USER = re.compile("user|owner")
+_OF_CALLER = re.compile(
+    "user|owner|account|context|ctx|customer|email|member|person|principal|profile|request|self|session|tenant|token"
+)
+"""Names in what is made for one user, and names by which a key may be told from that of another user."""
+
+
+def _find_names(text: FunctionText, expression: ast.expr) -> set[str]:
+    """Return the names and attributes that an expression is made of, also through variables of the function."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = [expression]
+    while waiting:
+        for node in ast.walk(waiting.pop()):
+            if isinstance(node, ast.Attribute):
+                found.add(node.attr)
+            elif isinstance(node, ast.Name) and node.id not in found:
+                found.add(node.id)
+                waiting.extend(_find_sources(text, node.id))
+    return found
+
+
+def _find_sources(text: FunctionText, name: str) -> Iterator[ast.AST]:
+    """Yield what a variable of a function is made from, as far as the text tells."""
+    for node in text.nodes:
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                pass
+            case (
+                ast.AnnAssign(target=target, value=value)
+                | ast.AugAssign(target=target, value=value)
+            ):
+                targets = [target]
+            case ast.NamedExpr(target=target, value=value):
+                targets = [target]
+            case ast.For(target=target, iter=value) | ast.AsyncFor(target=target, iter=value):
+                targets = [target]
+            case ast.FunctionDef(name=given) | ast.AsyncFunctionDef(name=given) if given == name:
+                yield node
+                continue
+            case _:
+                continue
+        names = (each.id for one in targets for each in ast.walk(one) if isinstance(each, ast.Name))
+        if value is not None and name in names:
+            yield value
 
 
 _CHANGING = frozenset(

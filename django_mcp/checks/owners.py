@@ -18,26 +18,37 @@ from django_mcp.auth.permissions import signed_in
 from django_mcp.checks.declared import check
 from django_mcp.checks.function_text import COPYING, FunctionText, Rows, find_filtered, read_text
 from django_mcp.registry.problems import is_of_framework
-from django_mcp.servers import all_servers
+from django_mcp.servers import MCPServer, all_servers
 
 
 @check(Tags.security, id="django_mcp.I019")
 def check_owners() -> Iterator[CheckMessage]:
     """I019: a function finds objects that belong to users, and does not look at the user."""
     for server in all_servers():
-        needs = server.engine.derived.requirements
-        for entry in server.registry.entries():
-            rules = needs.rules.get(entry, frozenset()) - {signed_in}
-            if rules or entry.access.check is not None:
-                continue
-            for model, name, line in _find_read(entry.handler.origin):
+        for source, function in _find_open(server):
+            for model, name, line in _find_read(function):
                 by = f" by {name}" if name else ""
                 yield Info(
-                    f"{entry.source} finds objects of {model._meta.label}{by} in line {line}, whoever calls, and these "
+                    f"{source} finds objects of {model._meta.label}{by} in line {line}, whoever calls, and these "
                     "objects belong to users.",
-                    hint="Filter by ctx.user, or write a check= that looks at the object. If every caller may choose "
-                    "every object, silence this check.",
+                    hint="Filter by ctx.user, or write a check= that looks at the object, which completions do not ask. If "
+                    "every caller may choose every object, silence this check.",
                 )
+
+
+def _find_open(server: MCPServer) -> Iterator[tuple[str, Any]]:
+    """Yield the functions that run for everybody who is signed in, with where they are: of entries and of completions."""
+    registry, rules = server.registry, server.engine.derived.requirements.rules
+    for entry in registry.entries():
+        if rules.get(entry, frozenset()) - {signed_in}:
+            continue
+        if entry.access.check is None:
+            yield entry.source, entry.handler.origin
+        # The check of an entry does not run for its completions.
+        for (mapping, key, _argument), completer in registry.completers.items():
+            is_its_own = (mapping, key) == (entry.kind.mapping, entry.key)
+            if is_its_own and not rules.get(completer, frozenset()) - {signed_in}:
+                yield completer.source, completer.origin
 
 
 def find_user_model() -> type[Model] | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from threading import Thread
 from typing import Any
 
 from django.contrib.auth.models import Group, User
@@ -100,6 +102,16 @@ def after_the_commit(name: str) -> str:
     return "made"
 
 
+def in_threads(name: str) -> str:
+    group = Group.objects.create(name=name)
+    Thread(target=print, args=(group.pk,)).start()
+    POOL.submit(print, group.pk)
+    return "made"
+
+
+POOL = ThreadPoolExecutor()
+
+
 def only_reads(name: str) -> str:
     user = User.objects.get(username=name)
     job.delay(user.get_username())
@@ -179,6 +191,7 @@ def test_jobs_and_mail_before_the_commit_are_told():
         enqueued,
         written_by_a_method,
         written_by_a_function,
+        in_threads,
         mailed,
         message_sent,
     ):
@@ -206,6 +219,8 @@ def test_jobs_and_mail_before_the_commit_are_told():
         "enqueued starts a job with find_queue().enqueue()",
         "written_by_a_method starts a job with job.apply_async()",
         "written_by_a_function starts a job with job.delay()",
+        "in_threads starts a job with Thread(target=print, args=(group.pk,)).start()",
+        "in_threads starts a job with POOL.submit()",
         "mailed sends a mail with send_mail()",
         "mailed sends a mail with mail.mail_admins()",
         "message_sent sends a mail with message.send()",

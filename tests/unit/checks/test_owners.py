@@ -93,6 +93,44 @@ def is_mine(user: Any, pk: int) -> bool:
     return False
 
 
+def complete_all(value: str) -> list[str]:
+    return list(Order.objects.filter(number__startswith=value).values_list("number", flat=True))
+
+
+def complete_own(value: str, user: User) -> list[str]:
+    orders = Order.objects.filter(number__startswith=value, customer=user)
+    return list(orders.values_list("number", flat=True))
+
+
+def complete_for_staff(value: str) -> list[str]:
+    return list(Order.objects.filter(number__startswith=value).values_list("number", flat=True))
+
+
+def complete_of_guarded(value: str) -> list[str]:
+    return list(Order.objects.filter(number__startswith=value).values_list("number", flat=True))
+
+
+def remind(number: str, pk: str, status: str) -> str:
+    return number + pk + status
+
+
+def test_completions_that_suggest_objects_of_users_to_whoever_calls_are_told():
+    server = MCPServer("owners-completed", public=True)
+    server.prompt(remind)
+    server.completion(remind, "number")(complete_all)
+    server.completion(remind, "pk")(complete_own)
+    server.completion(remind, "status", permission="shop.view_order")(complete_for_staff)
+    server.resource("owners://{number}", permission="shop.view_order")(by_number)
+    server.completion("owners://{number}", "number")(complete_of_guarded)
+
+    messages = [
+        each.msg for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.I019"
+    ]
+
+    ours = [each for each in messages if each.startswith(f"{__name__}.complete_")]
+    assert [each.split(" ")[0].rpartition(".")[2] for each in ours] == ["complete_all"]
+
+
 def test_functions_that_find_objects_of_users_for_whoever_calls_are_told():
     server = MCPServer("owners", public=True)
     server.resource("owners://{pk}")(order)
@@ -109,7 +147,9 @@ def test_functions_that_find_objects_of_users_for_whoever_calls_are_told():
         each.msg for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.I019"
     ]
 
-    ours = [each for each in messages if each.startswith(f"{__name__}.")]
+    ours = [
+        each for each in messages if each.startswith(f"{__name__}.") and ".complete_" not in each
+    ]
     names = sorted(each.split(" ")[0].rpartition(".")[2] for each in ours)
     assert names == sorted(each.__name__ for each in (order, cancel, *told))
     assert any(" finds objects of shop.Order by pk in line " in each for each in ours)

@@ -20,7 +20,7 @@ from ninja import NinjaAPI
 from rest_framework import permissions, viewsets
 from rest_framework.response import Response
 
-from django_mcp import MCPServer
+from django_mcp import MCPServer, object_permission
 from django_mcp.auth.permissions import holds
 from django_mcp.contrib.drf import viewset_tools
 from django_mcp.contrib.modeladmin import admin_tools
@@ -809,3 +809,30 @@ def test_unknown_permissions_in_authentication_of_operations_are_reported():
 
 def asking_operation(request: Any) -> str:
     return "" if request.user.has_perm("shop.ask_operation") else "no"
+
+
+@pytest.mark.usefixtures("alone")
+def test_a_check_of_an_object_that_no_backend_grants_is_reported():
+    server = MCPServer("objects")
+    server.register_tool(
+        find_order,
+        check=object_permission("shop.view_orders", Order, number="number"),
+    )
+
+    unknown, ungranted = warnings_of("W008")
+
+    assert "find_order" in unknown.msg
+    assert unknown.hint is not None
+    assert "Did you mean 'shop.view_order'?" in unknown.hint
+    assert " needs a permission on one object with object_permission(), " in ungranted.msg
+    with override_settings(
+        AUTHENTICATION_BACKENDS=[
+            "django.contrib.auth.backends.ModelBackend",
+            f"{__name__}.{RulesBackend.__name__}",
+        ]
+    ):
+        assert warnings_of("W008") == []
+
+
+def find_order(number: str) -> str:
+    return number
