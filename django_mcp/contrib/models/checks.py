@@ -25,6 +25,7 @@ from django_mcp.checks.nobodys import find_filters_of_nobody
 from django_mcp.checks.owners import belongs_to_users, find_user_model
 from django_mcp.conf import settings
 from django_mcp.contrib.models.tools import ModelTools, registered_tools
+from django_mcp.contrib.models.uncalled import find_uncalled
 from django_mcp.contrib.rights import find_rights
 from django_mcp.contrib.saving_code import HINT, NOT_WRITTEN, writes_nothing
 from django_mcp.forms import offered_fields
@@ -78,6 +79,22 @@ def check_unread_options(**_kwargs: Any) -> list[CheckMessage]:
         for tools in _find_registered()
         for name in ("writable", "form")
         if getattr(tools, name) is not None and not tools.writes
+    ]
+
+
+@register("django_mcp", Tags.models)
+def check_uncalled(**_kwargs: Any) -> list[CheckMessage]:
+    """M023: nothing calls a method of a class, such as `validate_number`, which another framework would call."""
+    return [
+        checks.Warning(
+            f"Nothing calls {tools.class_name}.{name}().",
+            hint=f"{hint} If it is called from elsewhere, begin its name with an underscore, or silence this check.",
+            id="django_mcp.M023",
+        )
+        for tools in _find_registered()
+        # M006 tells of the names that other frameworks have for the same.
+        if not tools.find_faults()
+        for name, hint in find_uncalled(type(tools), ModelTools)
     ]
 
 

@@ -1010,3 +1010,68 @@ def test_named_fields_that_no_argument_can_set_are_told():
         "names id, scan in AccountForm, which no argument can set."
     ]
     assert told(**account, writes=["delete"]) == []
+
+
+class Uncalled(ModelTools):
+    model = Order
+    fields = ("number", "worth")
+    permission = signed_in
+
+    def get_queryset(self, user: Any) -> Any:
+        return self.paid(user) | Order.objects.filter(number=self.first)
+
+    def paid(self, user: Any) -> Any:
+        return Order.objects.filter(customer=user)
+
+    def worth(self, instance: Any) -> int:
+        return 1
+
+    @property
+    def first(self) -> str:
+        return self.numbered(1)
+
+    def numbered(self, number: int) -> str:
+        return f"A-{number}"
+
+    def beside(self) -> str:
+        return ""
+
+    def _own(self) -> str:
+        return ""
+
+    def validate_number(self, value: str) -> str:
+        return value
+
+    def can_view(self, user: Any) -> bool:
+        return False
+
+    @classmethod
+    def visible_rows(cls) -> Any:
+        return Order.objects.none()
+
+    def before_save(self, user: Any, instance: Any) -> None:
+        return None
+
+    def serialize(self, instance: Any) -> Any:
+        return {}
+
+
+def call_beside(tools: Any) -> str:
+    return str(tools.beside())
+
+
+def test_methods_that_nothing_calls_are_reported():
+    server = MCPServer("uncalled")
+    Uncalled.register(server=server)
+
+    messages = [each for each in run_checks(tags=["django_mcp"]) if each.id == "django_mcp.M023"]
+
+    ours = [each for each in messages if f"{__name__}.Uncalled." in each.msg]
+    told = {each.msg.rpartition(".Uncalled.")[2]: str(each.hint).partition("`")[2] for each in ours}
+    assert {name: hint.partition("(")[0].partition("`")[0] for name, hint in told.items()} == {
+        "before_save().": "save_model",
+        "can_view().": "has_permission",
+        "serialize().": "fields",
+        "validate_number().": "ModelForm",
+        "visible_rows().": "get_queryset",
+    }
