@@ -123,7 +123,7 @@ def _check(data_type: Any, widths: list[int]) -> list[Any]:
         told = f"pydantic would try a value form by form: {problem}"
         raise SlowValidation(told, "Give the union a discriminator.") from problem
     except SlowPattern as problem:
-        told = f"pydantic may take very long for a text: {problem}"
+        told = f"pydantic may take very long for a text: {problem}".removesuffix(".")
         raise SlowValidation(told, "Write the pattern as a string.") from problem
     except (UnsupportedType, TypeError):
         return []  # no type of data, such as an alias in an annotation

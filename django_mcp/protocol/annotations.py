@@ -17,7 +17,8 @@ Meta: TypeAlias = Mapping[str, Any]
 _ROLES = ("user", "assistant")
 _THEMES = ("light", "dark")
 _MIME_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(?:[ \t]*;[ -~]*)?")
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20\x7f-\x9f]*")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
+_URI = re.compile(rf"{_SCHEME.pattern}:[^\x00-\x20\x7f-\x9f]*")
 _ICON_SIZE = re.compile(r"[1-9][0-9]*x[1-9][0-9]*|any")
 
 
@@ -118,6 +119,12 @@ def check_uri(uri: str) -> None:
     Source: RFC 3986 section 4.3.
     """
     if not _URI.fullmatch(uri):
+        scheme, colon, _rest = uri.partition(":")
+        if colon and not _SCHEME.fullmatch(scheme):
+            raise ValueError(
+                f"{uri!r} has the scheme {scheme!r}: a scheme begins with a letter, and has letters, digits, '+', '-' and "
+                "'.', no '_'"
+            )
         raise ValueError(f"{uri!r} is not an absolute URI: write one like 'order://42'")
 
 

@@ -321,6 +321,12 @@ def test_path_traversal_matches_nothing(site: Site, uri: str):
         ("{pk}", lambda pk: 1, "not an absolute URI"),
         ("order", lambda: 1, "not an absolute URI"),
         ("order://a b", lambda: 1, "not an absolute URI"),
+        (
+            "my_orders://all",
+            lambda: 1,
+            "has the scheme 'my_orders': a scheme begins with a letter, ",
+        ),
+        ("my_orders://{pk}", lambda pk: 1, "has the scheme 'my_orders'"),
         ("order://<int:pk>", lambda: 1, "a variable of a URI is written as {pk}"),
         ("order://ü", lambda: 1, "percent-encode"),
     ],
