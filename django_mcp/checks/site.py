@@ -191,6 +191,21 @@ def check_memory_stores() -> Iterator[CheckMessage]:
                 f"DJANGO_MCP[{name!r}] is 'memory', so that you can run one worker process only.",
                 hint="Set it to 'model', which is the default, if you run more than one.",
             )
+    if settings.SESSION_DATA == "session_engine" and _are_sessions_in_memory():
+        yield Info(
+            "DJANGO_MCP['SESSION_DATA'] is 'session_engine', and SESSION_ENGINE keeps sessions in a cache in the memory "
+            f"of each process ({site_settings.SESSION_CACHE_ALIAS!r}): another one does not find what ctx.session has.",
+            hint="Set SESSION_CACHE_ALIAS to a cache that all processes share, such as one of Redis, or SESSION_DATA to "
+            "'model', if you run more than one.",
+        )
+
+
+def _are_sessions_in_memory() -> bool:
+    backend = site_settings.CACHES.get(site_settings.SESSION_CACHE_ALIAS, {}).get("BACKEND", "")
+    # The engine `cached_db` writes to the database as well.
+    return bool(site_settings.SESSION_ENGINE.endswith(".cache")) and backend.endswith(
+        (".LocMemCache", ".DummyCache")
+    )
 
 
 @check(id="django_mcp.E015")

@@ -566,6 +566,30 @@ def test_what_each_process_has_in_its_memory_is_reported_for_deployment(name: st
 
 
 @pytest.mark.parametrize(
+    ("engine", "backend", "is_told"),
+    [
+        ("cache", "locmem.LocMemCache", True),
+        ("cache", "dummy.DummyCache", True),
+        ("cache", "redis.RedisCache", False),
+        ("cached_db", "locmem.LocMemCache", False),
+    ],
+)
+def test_data_of_sessions_in_the_memory_of_a_process_is_reported(
+    engine: str, backend: str, is_told: bool
+):
+    with override_settings(
+        DJANGO_MCP={"SESSION_DATA": "session_engine"},
+        SESSION_ENGINE=f"django.contrib.sessions.backends.{engine}",
+        CACHES={"default": {"BACKEND": f"django.core.cache.backends.{backend}"}},
+    ):
+        assert "django_mcp.I014" not in ids()
+        told = [each.msg for each in found(deploy=True) if each.id == "django_mcp.I014"]
+
+    assert bool(told) is is_told
+    assert all(" is 'session_engine', and SESSION_ENGINE keeps " in each for each in told)
+
+
+@pytest.mark.parametrize(
     ("task", "annotation", "is_told"),
     [
         ("required", HttpRequest, True),
