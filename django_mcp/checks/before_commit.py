@@ -18,7 +18,7 @@ from django.core.checks import CheckMessage, Info
 from django.db.models import Model
 
 from django_mcp.checks.declared import check
-from django_mcp.checks.function_text import FunctionText, Instance, Known, Rows, read_text
+from django_mcp.checks.function_text import FunctionText, Instance, Known, Rows, is_super, read_text
 from django_mcp.checks.misplaced_writes import find_writes
 from django_mcp.checks.transactions import find_atomic_tools
 from django_mcp.registry.entries import ToolEntry
@@ -77,7 +77,7 @@ def _find_functions(tool: ToolEntry) -> Iterator[tuple[str, Any]]:
         for function in found if classes else [target]:
             if isinstance(function, FunctionType) and not is_of_framework(function):
                 name = f"{function.__module__}.{function.__qualname__}"
-                yield f"{name}, which runs for the tool {tool.key},", function
+                yield f"{name}, in the code of the tool {tool.key},", function
 
 
 _HINT = (
@@ -99,7 +99,10 @@ def _writes(text: FunctionText) -> bool:
 def _saves(text: FunctionText) -> bool:
     """Return whether a function saves or deletes something, whatever it is, such as `serializer.save()`."""
     return any(
-        isinstance(each, ast.Attribute) and each.attr in _SAVING and isinstance(each.ctx, ast.Load)
+        isinstance(each, ast.Attribute)
+        and isinstance(each.ctx, ast.Load)
+        # Those of a serializer or a form, above a method that goes on with what they made.
+        and (each.attr in _SAVING or (each.attr in ("create", "update") and is_super(each.value)))
         for each in text.nodes
     )
 

@@ -243,7 +243,7 @@ class FunctionText:
                     return base.model and Instance(base.model)
                 # A method of the site's own returns a queryset, too, as far as is known.
                 return None if function.attr in ENDING or prefix else base
-            if function.attr == "get_queryset" and _is_super(function.value):
+            if function.attr == "get_queryset" and is_super(function.value):
                 return Rows()
         called = self.infer(function)
         if not isinstance(called, Known):
@@ -262,7 +262,8 @@ _WAITING = object()
 """A variable that is assigned a value made from its own."""
 
 
-def _is_super(node: ast.expr) -> bool:
+def is_super(node: ast.expr) -> bool:
+    """Return whether an expression is a call of `super`."""
     return isinstance(node, ast.Call) and ast.unparse(node.func) == "super"
 
 

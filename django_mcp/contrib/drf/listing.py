@@ -113,8 +113,11 @@ def find_rules(action: ViewAction, routes: ViewRoutes) -> Iterator[Callable[...,
 
 
 def find_code(action: ViewAction, routes: ViewRoutes) -> Iterator[Any]:
-    """Yield the class of a view, its permission classes, and what takes the place of its authentication."""
+    """Yield the class of a view, its serializer and permission classes, and what takes the place of its authentication."""
     yield action.source
+    serializer = getattr(action.source, "serializer_class", None)
+    if serializer is not None:
+        yield serializer
     yield from map(type, _find_permissions(action, routes))
     if action.auth is not None:
         yield action.auth
