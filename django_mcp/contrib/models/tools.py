@@ -69,6 +69,22 @@ _GENERATED = tuple(GeneratedOptions.__dataclass_fields__)
 _ACTIONS = ("search", "get", SUMMARIZE, ACTION, *HINTS, UPDATE_MANY)
 
 
+def _find_fault(rows: Any) -> str | None:
+    """Return what is wrong with the result of a `get_queryset`, which has to be filtered and ordered."""
+    if not isinstance(rows, QuerySet | Manager):
+        return f"an object of {type(rows).__name__}. Return a queryset."
+    query: Any = getattr(rows, "query", None)
+    if query is None:
+        return None
+    if query.is_sliced:
+        return "a slice, which no search can filter or order. Return the queryset without [...]: max_results= limits a page."
+    if query.combinator:
+        return f"a {query.combinator}, which no search can filter. Join the conditions with Q(...) | Q(...) instead."
+    if getattr(rows, "_fields", None) is not None:
+        return "rows without objects. Return the queryset without values() and values_list()."
+    return None
+
+
 class ModelTools:
     """Tools for the objects of a model, in the manner of `ModelAdmin`.
 
@@ -566,11 +582,9 @@ class ModelTools:
         if not self._grants(user, action):
             return self.model._default_manager.none()
         rows = self.get_queryset(user)
-        if getattr(rows, "query", None) is not None and rows.query.is_sliced:
-            raise TypeError(
-                f"{describe_source(self.get_queryset)} returned a slice, which no search can filter or order. "
-                "Return the queryset without [...]: max_results= limits a page."
-            )
+        fault = _find_fault(rows)
+        if fault is not None:
+            raise TypeError(f"{describe_source(self.get_queryset)} returned {fault}")
         return rows
 
     def _grants(self, user: Any, action: str) -> bool:

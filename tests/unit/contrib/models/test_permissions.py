@@ -116,20 +116,34 @@ def test_no_argument_reaches_a_secret_of_a_related_object(server: MCPServer, ann
             assert found.text.splitlines()[1].startswith(f"- /{name}:")
 
 
-def test_a_slice_of_a_queryset_is_an_error_that_names_its_function(
-    server: MCPServer, ann: User, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("make", "fault"),
+    [
+        (lambda rows: rows.order_by("pk")[:10], "returned a slice"),
+        (lambda rows: rows.union(rows), "returned a union"),
+        (lambda rows: rows.values("name"), "returned rows without objects"),
+        (lambda rows: rows.values_list("pk", flat=True), "returned rows without objects"),
+        (list, "returned an object of list"),
+    ],
+)
+def test_what_no_search_can_filter_is_an_error_that_names_its_function(
+    server: MCPServer,
+    ann: User,
+    caplog: pytest.LogCaptureFixture,
+    make: Any,
+    fault: str,
 ):
     class Cut(ModelTools):
         model = Shelf
         fields = ["id", "name"]
 
         def get_queryset(self, user: Any) -> Any:
-            return Shelf.objects.order_by("pk")[:10]
+            return make(Shelf.objects.all())
 
     Cut.register(server=server)
 
     assert MCPClient(server, user=ann, capabilities={}).call("search_shelves").is_error
 
     assert "Cut.get_queryset (" in caplog.text
-    assert "returned a slice" in caplog.text
+    assert fault in caplog.text
     assert "Cannot reorder" not in caplog.text
