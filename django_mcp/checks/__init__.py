@@ -23,6 +23,7 @@ def _runner(checks: list[Check]) -> Check:
             direct_calls,
             entries,
             frozen,
+            headers,
             listing,
             middleware,
             misplaced_writes,

@@ -10,19 +10,17 @@ from collections.abc import Iterator
 from concurrent.futures import Executor
 from multiprocessing import Process
 from threading import Thread
-from types import FunctionType
 from typing import Any
 
 from django.core import mail
 from django.core.checks import CheckMessage, Info
 from django.db.models import Model
 
+from django_mcp.checks.code_of_entries import find_functions
 from django_mcp.checks.declared import check
 from django_mcp.checks.function_text import FunctionText, Instance, Known, Rows, is_super, read_text
 from django_mcp.checks.misplaced_writes import find_writes
 from django_mcp.checks.transactions import find_atomic_tools
-from django_mcp.registry.entries import ToolEntry
-from django_mcp.registry.problems import innermost, is_of_framework
 
 _JOBS = frozenset(("apply_async", "delay", "enqueue", "enqueue_at", "enqueue_in", "send_task"))
 """The methods by which Celery, RQ, Huey, Dramatiq and Django's tasks start a job."""
@@ -42,7 +40,7 @@ def check_before_commit() -> Iterator[CheckMessage]:
     """I021: a tool writes, and starts a job or sends a mail before its transaction is committed."""
     seen: set[Any] = set()
     for tool, _aliases in find_atomic_tools():
-        for source, function in _find_functions(tool):
+        for source, function in find_functions(tool):
             text = read_text(function)
             if text is None or text.function in seen:
                 continue
@@ -63,21 +61,6 @@ def check_before_commit() -> Iterator[CheckMessage]:
                         "twice.",
                         hint=_HINT,
                     )
-
-
-def _find_functions(tool: ToolEntry) -> Iterator[tuple[str, Any]]:
-    """Yield the functions of the site that run for a tool, with what they are called."""
-    origin = tool.handler.origin
-    yield tool.source, origin
-    find_code: Any = getattr(origin, "find_code", tuple)
-    for each in find_code():
-        target = innermost(each)
-        classes = target.__mro__ if isinstance(target, type) else ()
-        found = [given for cls in classes for given in vars(cls).values()]
-        for function in found if classes else [target]:
-            if isinstance(function, FunctionType) and not is_of_framework(function):
-                name = f"{function.__module__}.{function.__qualname__}"
-                yield f"{name}, in the code of the tool {tool.key},", function
 
 
 _HINT = (

@@ -85,6 +85,7 @@ def found(*, deploy: bool = False) -> list[CheckMessage]:
         "django_mcp.I021",
         "django_mcp.I022",
         "django_mcp.I024",
+        "django_mcp.I025",
     )
     return [each for each in messages if (each.id or "").startswith(OURS) and each.id not in others]
 
