@@ -166,7 +166,8 @@ class FunctionText:
         """Return the text of the site's function that is called, such as a method of a model; None: it is not known."""
         known = self.infer(call.func)
         function = known.value if isinstance(known, Known) else None
-        function = getattr(function, "__func__", function)
+        if isinstance(function, staticmethod | classmethod):
+            function = function.__func__
         if not isinstance(function, FunctionType) or is_of_framework(function):
             return None
         base = self.infer(call.func.value) if isinstance(call.func, ast.Attribute) else None

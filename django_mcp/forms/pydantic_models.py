@@ -218,7 +218,8 @@ def _has_pydantic(name: str | None) -> bool:
     """Return whether a module uses pydantic. In another, an alias such as `Pattern[str]` is only an annotation."""
     return any(
         str(getattr(value, "__module__", "") or "").partition(".")[0] == "pydantic"
-        or (isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "pydantic")
+        # Not `isinstance`, which loads a lazy object.
+        or (issubclass(type(value), ModuleType) and value.__name__.partition(".")[0] == "pydantic")
         for value in list(vars(sys.modules.get(name or "", object)).values())
     )
 

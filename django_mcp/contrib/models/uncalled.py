@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -51,23 +51,26 @@ def find_uncalled(given: type, base: type) -> Iterator[tuple[str, str]]:
             beside = [] if module is None else list(vars(module).values())
             named |= _find_named(beside)
             for other in beside:
-                if isinstance(other, type) and other.__module__ == cls.__module__:
+                if issubclass(type(other), type) and other.__module__ == cls.__module__:
                     named |= _find_named(vars(other).values())
     for name in sorted(methods - named):
         yield name, next(text for parts, text in _INSTEAD if any(part in name for part in parts))
 
 
-def _find_named(values: Any) -> set[str]:
+def _find_named(values: Iterable[Any]) -> set[str]:
     """Return the names that functions use, and the texts in them."""
     found: set[str] = set()
     for value in list(values):
-        inner = (
-            (value.fget, value.fset)
-            if isinstance(value, property)
-            else (getattr(value, "__func__", value),)
-        )
-        for function in inner:
-            if isinstance(function, FunctionType):
+        # Not `isinstance`, which loads a lazy object.
+        kind = type(value)
+        if issubclass(kind, property):
+            functions = [value.fget, value.fset]
+        elif issubclass(kind, classmethod | staticmethod):
+            functions = [value.__func__]
+        else:
+            functions = [value]
+        for function in functions:
+            if issubclass(type(function), FunctionType):
                 found.update(_walk(function.__code__))
     return found
 

@@ -16,6 +16,7 @@ from django.core.checks import WARNING, Tags, run_checks
 from django.core.exceptions import ImproperlyConfigured
 from django.db import models
 from django.test.utils import isolate_apps
+from django.utils.functional import SimpleLazyObject
 
 from django_mcp import MCPServer, signed_in
 from django_mcp.contrib.models import ModelTools, notify_changed
@@ -1054,6 +1055,13 @@ class Uncalled(ModelTools):
 
     def serialize(self, instance: Any) -> Any:
         return {}
+
+
+def refuse() -> Any:
+    raise AssertionError
+
+
+never_loaded = SimpleLazyObject(refuse)
 
 
 def call_beside(tools: Any) -> str:
