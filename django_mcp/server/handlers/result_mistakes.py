@@ -1,4 +1,7 @@
-"""Tell developers of results with keys that look like secrets, and of those that tell a failure. For sites with `DEBUG` alone."""
+"""Tell developers of results with keys that look like secrets or that no schema names, and of those that tell a failure.
+
+For sites with `DEBUG` alone.
+"""
 
 from __future__ import annotations
 
@@ -54,6 +57,10 @@ _LEAK = (
     "to return, as in values('id', 'name'). A tool that is meant to return it declares it in its return type, with a "
     "dataclass, a TypedDict or a pydantic model"
 )
+_UNNAMED = (
+    "The result of the tool %s has %s, which its output schema does not name, and clients get all the same. Return what it "
+    "names, or name it; 'additionalProperties': False has the server refuse such a result where it checks them"
+)
 _FAILURE = (
     "The tool %s returns an error as its result, which clients and the record of calls take for a success, and what it "
     "wrote stays. Raise it: raise ToolError('...')"
@@ -102,6 +109,38 @@ def _report(call: ServedCall, outcome: bytes) -> None:
             and logged.add((call.server.name, entry.name, None))
         ):
             logger.warning(_FAILURE, entry.name)
+    if is_tool and "structuredContent" in wire:
+        unnamed = _find_unnamed(wire["structuredContent"], entry.output_schema)
+        if unnamed and logged.add((call.server.name, entry.name, "")):
+            logger.warning(_UNNAMED, entry.name, ", ".join(map(repr, unnamed[:MAX_ITEMS])))
+
+
+def _find_unnamed(data: Any, schema: Any) -> list[str]:
+    """Return the keys of an object, or of the objects in a list, that its schema neither names nor speaks of otherwise."""
+    if isinstance(data, list) and data and isinstance(schema, dict):
+        return _find_unnamed(data[0], schema.get("items"))
+    if not isinstance(data, dict) or not isinstance(schema, dict):
+        return []
+    # What joins schemas, or refers to others, may name more.
+    if "properties" not in schema or not schema.keys() <= _PLAIN:
+        return []
+    return [key for key in data if key not in schema["properties"]]
+
+
+_PLAIN = frozenset(
+    (
+        "$schema",
+        "$defs",
+        "title",
+        "description",
+        "type",
+        "properties",
+        "required",
+        "examples",
+        "default",
+    )
+)
+"""The keywords of a schema that says of an object nothing but what it names."""
 
 
 def _find_data(wire: JSONObject) -> Iterator[Any]:

@@ -219,3 +219,53 @@ def test_a_failure_that_is_raised_or_marked_is_right(caplog: pytest.LogCaptureFi
     assert client.call("fail").is_error
     assert client.call("fail_with_data").is_error
     assert told_failures(caplog) == []
+
+
+NUMBER = {"type": "object", "properties": {"number": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (NUMBER, {"number": "1", "margin": 2, "cost": 3}),
+        (
+            {"type": "array", "items": NUMBER},
+            [{"number": "1", "margin": 2, "cost": 3}],
+        ),
+    ],
+)
+def test_members_that_the_output_schema_does_not_name_are_told_once(
+    caplog: pytest.LogCaptureFixture, schema: Any, value: Any
+):
+    call_with(schema, value)
+
+    (told,) = [each for each in caplog.messages if "does not name" in each]
+    assert told.startswith(
+        "The result of the tool find_all has 'margin', 'cost', which its output "
+    )
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (NUMBER, {"number": "1"}),
+        ({**NUMBER, "additionalProperties": True}, {"number": "1", "margin": 2}),
+        ({**NUMBER, "patternProperties": {"^m": {}}}, {"number": "1", "margin": 2}),
+        ({"type": "object"}, {"margin": 2}),
+        ({"anyOf": [NUMBER, {"type": "object"}]}, {"margin": 2}),
+    ],
+)
+def test_members_that_a_schema_allows_are_not_told(
+    caplog: pytest.LogCaptureFixture, schema: Any, value: Any
+):
+    call_with(schema, value)
+
+    assert not [each for each in caplog.messages if "does not name" in each]
+
+
+def call_with(schema: Any, value: Any) -> None:
+    server = MCPServer("unnamed-keys", public=True)
+    server.tool(read_only=True, output_schema=schema, name="find_all")(lambda: value)
+    client = MCPClient(server)
+    for _ in range(2):
+        assert not client.call("find_all").is_error
