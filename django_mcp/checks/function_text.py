@@ -151,7 +151,7 @@ class FunctionText:
         return {
             name
             for name in self.parameters
-            if self._annotations.get(name, str) in (str, int, float, UUID)
+            if self._annotations.get(name, str) in (str, int, float, UUID, Any)
         }
 
     def find_called(self) -> Iterator[tuple[Any, int]]:

@@ -71,8 +71,19 @@ def belongs_to_users(model: type[Model]) -> bool:
 def _find_read(given: Any) -> Iterator[tuple[Any, str, int]]:
     """Yield the models of which a function without a look at the user finds objects, with the argument for one and the line."""
     text = read_text(given)
-    if text is None or is_of_framework(text.function):
+    if text is None or is_of_framework(text.function) or _looks_at_user(text):
         return
+    found = {line: (model, name, line) for model, name, line in _find_in(text)}
+    for call in [each for each in text.nodes if isinstance(each, ast.Call)]:
+        inner = text.find_inner(call)
+        if inner is None or inner.node is text.node or _looks_at_user(inner):
+            continue
+        for model, _name, _line in _find_in(inner):
+            found.setdefault(call.lineno, (model, "", call.lineno))
+    yield from found.values()
+
+
+def _looks_at_user(text: FunctionText) -> bool:
     arguments = text.find_plain_parameters()
     names = {
         each.attr if isinstance(each, ast.Attribute) else each.id
@@ -80,9 +91,14 @@ def _find_read(given: Any) -> Iterator[tuple[Any, str, int]]:
         if isinstance(each, ast.Attribute | ast.Name)
     }
     # A user who is named by the client need not be the one who calls.
-    if any("user" in each or "owner" in each for each in names - arguments):
-        return
-    found = {line: (model, name, line) for model, name, line in _find_chosen(text, arguments)}
+    return any("user" in each or "owner" in each for each in names - arguments)
+
+
+def _find_in(text: FunctionText) -> Iterator[tuple[Any, str, int]]:
+    found = {
+        line: (model, name, line)
+        for model, name, line in _find_chosen(text, text.find_plain_parameters())
+    }
     for model, line in _find_lists(text):
         found.setdefault(line, (model, "", line))
     yield from found.values()

@@ -69,6 +69,39 @@ def counted(status: str) -> dict[str, Any]:
     return {"count": len(orders), "sum": orders.aggregate(Sum("pk")), "any": orders.exists()}
 
 
+def by_a_function(number: str) -> str:
+    return find_order(number).status
+
+
+def find_order(number: Any) -> Any:
+    return Order.objects.get(number=number)
+
+
+def all_by_a_function() -> list[str]:
+    return [each.number for each in find_orders("new")]
+
+
+def find_orders(status: Any) -> Any:
+    orders = Order.objects.filter(status=status)
+    return orders.order_by("pk")
+
+
+def by_a_function_for_the_caller(ctx: Context) -> list[str]:
+    return [each.number for each in find_orders_of(ctx.user)]
+
+
+def find_orders_of(user: Any) -> Any:
+    return Order.objects.filter(customer=user)
+
+
+def by_a_function_that_counts() -> int:
+    return count_orders()
+
+
+def count_orders() -> int:
+    return Order.objects.filter(status="new").count()
+
+
 def made(number: str) -> str:
     return Order.objects.create(number=number).number
 
@@ -136,8 +169,18 @@ def test_functions_that_find_objects_of_users_for_whoever_calls_are_told():
     server.resource("owners://{pk}")(order)
     server.tool(permission=signed_in)(cancel)
     server.tool(permission=signed_in)(mine)
-    told = [note, by_number, of_somebody, of_a_name, of_a_search, newest, looped]
-    others: list[Any] = [group, fixed, by_status, counted, made, of_the_caller]
+    told = [note, by_number, of_somebody, of_a_name, of_a_search, newest, looped, by_a_function]
+    told.append(all_by_a_function)
+    others: list[Any] = [
+        by_a_function_for_the_caller,
+        by_a_function_that_counts,
+        group,
+        fixed,
+        by_status,
+        counted,
+        made,
+        of_the_caller,
+    ]
     for each in (*told, *others):
         server.tool(each)
     server.tool(name="guarded", permission="shop.view_order")(order)
