@@ -39,6 +39,12 @@ class Attributes:
         text = f"{type(self).__name__!r} object has no attribute {name!r}"
         if name == "session":
             text += ": handlers have no session of a browser. ctx.session keeps values from call to call"
+            _tell(
+                "attribute",
+                name,
+                "the session of a browser, which calls do not have",
+                "Read request.user, or take an argument. ctx.session keeps values from call to call.",
+            )
         elif not name.startswith("_") and (path := find_set_attributes().get(name)):
             text += f", which {path} sets on the requests of the site"
             _tell(

@@ -6,6 +6,7 @@ Functions are read, and not run. Only what their text and the modules around the
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -85,13 +86,23 @@ def _find_read(given: Any) -> Iterator[tuple[Any, str, int]]:
 
 def _looks_at_user(text: FunctionText) -> bool:
     arguments = text.find_plain_parameters()
+    # What is only logged decides nothing.
+    logged = {
+        each
+        for call in ast.walk(text.node)
+        if isinstance(call, ast.Call) and _LOGGING.match(ast.unparse(call.func))
+        for each in ast.walk(call)
+    }
     names = {
         each.attr if isinstance(each, ast.Attribute) else each.id
         for each in ast.walk(text.node)
-        if isinstance(each, ast.Attribute | ast.Name)
+        if isinstance(each, ast.Attribute | ast.Name) and each not in logged
     }
     # A user who is named by the client need not be the one who calls.
     return any("user" in each or "owner" in each for each in names - arguments)
+
+
+_LOGGING = re.compile(r"(self\.)?_?(log|logger|logging|print)\b(?!\.getLogger)", re.IGNORECASE)
 
 
 def _find_in(text: FunctionText) -> Iterator[tuple[Any, str, int]]:

@@ -457,8 +457,16 @@ def test_attributes_named_after_credentials_are_left_out(name: str, is_kept: boo
 
 
 @pytest.mark.parametrize("source", [RequestFactory().get("/"), AsyncRequestFactory().get("/")])
-def test_a_handler_that_looks_for_a_session_is_told_where_values_are_kept(source: Any) -> None:
+def test_a_handler_that_looks_for_a_session_is_told_where_values_are_kept(
+    source: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    left_out.logged.reset()
     request: Any = build_handler_request(source, "ada")
+
+    assert getattr(request, "session", None) is None
+    assert getattr(request, "session", None) is None
+    (told,) = caplog.messages
+    assert " asked for the attribute 'session', the session of a browser, which calls " in told
 
     assert isinstance(request, type(source))
     assert type(request).__name__ == type(source).__name__

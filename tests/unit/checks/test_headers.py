@@ -34,6 +34,11 @@ def currency(ctx: Context) -> Any:
     return ctx.request.COOKIES.get("currency") if ctx.request else None
 
 
+def browsers(ctx: Context) -> Any:
+    request: Any = ctx.request
+    return getattr(request, "session", None), hasattr(request, "COOKIES"), ctx.session.get("a")
+
+
 def usual(ctx: Context) -> Any:
     request = ctx.request
     assert request is not None
@@ -57,7 +62,8 @@ class Keyed(viewsets.GenericViewSet[Product]):
     permission_classes = (HasKey,)
 
     def list(self, request: Any) -> Response:
-        return Response([self.request.headers.get("X-Page")])
+        last = self.request.session["last"]
+        return Response([self.request.headers.get("X-Page"), last])
 
 
 def told() -> list[str]:
@@ -71,7 +77,7 @@ def told() -> list[str]:
 
 def test_headers_and_cookies_that_calls_do_not_have_are_told():
     server = MCPServer("headers", public=True)
-    for each in (tenant, by_variable, currency, usual):
+    for each in (tenant, by_variable, currency, browsers, usual):
         server.tool(each)
     viewset_tools(Keyed, server=server, prefix="keyed")
 
@@ -79,6 +85,9 @@ def test_headers_and_cookies_that_calls_do_not_have_are_told():
     assert read == [
         ("HasKey.has_permission,", "the header X-Shop-Key"),
         ("Keyed.list,", "the header X-Page"),
+        ("Keyed.list,", "the session of a browser"),
+        ("browsers", "cookies"),
+        ("browsers", "the session of a browser"),
         ("by_variable", "the header X-Org"),
         ("by_variable", "the header X-Tenant"),
         ("currency", "the cookie currency"),

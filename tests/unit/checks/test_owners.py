@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -67,6 +68,14 @@ def counted(status: str) -> dict[str, Any]:
     if not orders:
         return {}
     return {"count": len(orders), "sum": orders.aggregate(Sum("pk")), "any": orders.exists()}
+
+
+def logged(ctx: Context, number: str) -> str:
+    logger.info("%s asks for %s", ctx.user, number)
+    return Order.objects.get(number=number).status
+
+
+logger = logging.getLogger(__name__)
 
 
 def by_a_function(number: str) -> str:
@@ -170,7 +179,7 @@ def test_functions_that_find_objects_of_users_for_whoever_calls_are_told():
     server.tool(permission=signed_in)(cancel)
     server.tool(permission=signed_in)(mine)
     told = [note, by_number, of_somebody, of_a_name, of_a_search, newest, looped, by_a_function]
-    told.append(all_by_a_function)
+    told += [all_by_a_function, logged]
     others: list[Any] = [
         by_a_function_for_the_caller,
         by_a_function_that_counts,
