@@ -49,6 +49,10 @@ class CallableAuthenticator(Authenticator):
         challenge: str | None = None,
         recheck_s: float | None = RECHECK_S,
     ) -> None:
+        if not callable(function):
+            raise TypeError(
+                f"CallableAuthenticator() takes a function, and not {function!r}: import it."
+            )
         self.kind = kind
         self._function = function
         self._challenge = challenge
@@ -151,12 +155,12 @@ def to_principal(
         return copied
     try:
         is_authenticated, pk = user.is_authenticated, user.pk
-    except AttributeError as error:
+    except AttributeError:
         name = asked if isinstance(asked, str) else describe_source(asked)
         raise TypeError(
             f"{name} returned {type(user).__name__} where a user was expected: return the user, a Principal, "
             "a Rejection, or None without credentials"
-        ) from error
+        ) from None
     if not is_authenticated:
         return None
     return Principal(

@@ -186,3 +186,10 @@ def test_a_user_is_unrestricted_and_a_token_limited_by_scopes(user: Any):
 
     assert call(server, admit(server)) == 200
     assert call(narrow, admit(narrow)) == 403
+
+
+def test_a_path_in_place_of_a_function_is_an_error_that_says_so():
+    with pytest.raises(
+        TypeError, match=r"takes a function, and not 'shop\.callers\.verify': import it"
+    ):
+        CallableAuthenticator("shop.callers.verify")  # type: ignore[arg-type]
